@@ -1,4 +1,4 @@
-"""Two-bone inverse kinematics for legs and arms: the triangle, its plane, and the two rotations."""
+"""Two-bone inverse kinematics for legs and arms: position of the middle joint, and rotations of both bones."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from mm_ros.maths.quat import Quat, Row, Vec
 
 @njit
 def soft_reach(distance: float, longest: float, zone: float) -> float:
-    """Soft limit: `distance` up to `longest` − `zone`, then an asymptotic approach to `longest`.
+    """Limit the distance from the root to the end of a limb softly, so that it stays below `longest`.
 
-    Value and slope are continuous, so a limb does not snap straight or back. The loss at full reach is zone/e.
+    Distances up to `longest` − `zone` do not change; larger distances approach `longest` asymptotically. The slope of
+    the function is continuous, so that a limb does not become straight abruptly.
     """
     start = longest - zone
     if distance <= start:
@@ -23,7 +24,10 @@ def soft_reach(distance: float, longest: float, zone: float) -> float:
 
 @njit
 def corner(root: Row, end: Row, side: Row, first: float, second: float) -> Vec:
-    """The middle joint of a limb from `root` to `end`, bent toward unit vector `side` (normal to root–end)."""
+    """Return the position of the middle joint of a limb from `root` to `end` with bones of length `first` and `second`.
+
+    The unit vector `side` is the direction in which the middle joint bends; it is normal to the line root–end.
+    """
     line = quat.sub(end, root)
     d = max(quat.norm(line), 1e-9)
     along = (first * first - second * second + d * d) / (2.0 * d)
@@ -37,9 +41,9 @@ def corner(root: Row, end: Row, side: Row, first: float, second: float) -> Vec:
 def lifted_corner(
     root: Row, end: Row, normal: Row, first: float, second: float, lowest: float, outward: Row
 ) -> Vec:
-    """Normal of the plane of a limb whose middle joint shall not be lower than `lowest` [m].
+    """Return the normal of the plane of a limb whose middle joint must not be lower than `lowest` [m].
 
-    The limb turns about the line root–end as little as necessary, toward `outward` if its plane is vertical.
+    The limb rotates about the line root–end by no more than necessary, towards `outward` if its plane is vertical.
     """
     line = quat.unit(quat.sub(end, root), (0.0, 0.0, -1.0))
     centre = corner(root, end, (0.0, 0.0, 0.0), first, second)
@@ -59,16 +63,16 @@ def lifted_corner(
 
 @njit
 def bend_limits(first: float, second: float, sharpest: float) -> float:
-    """Distance root–end when the middle joint is bent by `sharpest` (rad; 0 is straight)."""
+    """Return the distance from root to end of a limb whose middle joint is bent by `sharpest` (rad; 0 is straight)."""
     return math.sqrt(first * first + second * second + 2.0 * first * second * math.cos(sharpest))
 
 
 @njit
 def swung_normal(root: Row, end: Row, hinge: Row, target: Row) -> Vec:
-    """Unit normal of the limb's plane after the shortest swing of the limb to `target`.
+    """Return the unit normal of a limb's plane after the shortest rotation of the limb that points it to `target`.
 
-    `hinge` is the present axis of the middle joint. The normal follows from this axis, not from the present triangle:
-    the triangle of a straight limb has no plane, and a blend may have bent the joint sideways.
+    `hinge` is the present rotation axis of the middle joint. The function uses `hinge` instead of the joint positions,
+    because the joints of a straight limb define no plane, and a blend may have bent the middle joint sideways.
     """
     line = quat.unit(quat.sub(end, root), (0.0, 0.0, -1.0))
     new_line = quat.unit(quat.sub(target, root), line)
@@ -80,10 +84,11 @@ def swung_normal(root: Row, end: Row, hinge: Row, target: Row) -> Vec:
 def bend_two(
     root: Row, target: Row, normal: Row, first_bone: Row, second_bone: Row, axis: Row
 ) -> tuple[Quat, Quat, Vec]:
-    """Room rotations of both bones and position of the middle joint, for an end at `target`, which must be in reach.
+    """Bend a limb so that its end is at `target`, which must be in reach.
 
-    `first_bone`, `second_bone`: bones in their own joints' axes; `axis`: the hinge in these axes. `normal`: direction
-    of the hinge in the room, unit and normal to root–target; the limb bends about it by a positive angle.
+    Return the rotations of both bones and the position of the middle joint, in the room. `first_bone`, `second_bone`
+    and the hinge `axis` are vectors in the axes of the joints. The unit vector `normal` is the direction of the hinge
+    in the room. The limb bends about `normal` by a positive angle; `normal` is perpendicular to the line root–target.
     """
     first, second = quat.norm(first_bone), quat.norm(second_bone)
     line = quat.unit(quat.sub(target, root), (0.0, 0.0, -1.0))

@@ -1,7 +1,8 @@
-"""The project's `njit`: cached on disk, IEEE arithmetic, NumPy's rules for division by zero.
+"""The decorator `njit`, which compiles a function with the numba options of this project.
 
-No fastmath: the graph and `evaluate` must agree bit for bit, and NaN must stay visible.
-`NUMBA_DISABLE_JIT=1`, numba's own switch, works too (coverage, debugging).
+Compiled functions are cached on disk. Division by zero returns infinity or NaN, as in NumPy. Numba's option `fastmath`
+is off, because the ROS nodes and `mm_ros evaluate` must compute bit-identical results. The environment variable
+`NUMBA_DISABLE_JIT=1` disables compilation, for debugging and for measurements of test coverage.
 """
 
 import hashlib
@@ -28,7 +29,7 @@ def njit(**options: Any) -> Callable[[_Function], _Function]: ...
 
 
 def njit(function: _Function | None = None, **options: Any) -> Any:
-    """`@njit` or `@njit(inline="always")`; options are passed to numba after the project's own."""
+    """Compile a function. Options such as `@njit(inline="always")` are passed to `numba.njit`."""
     decorate = numba.njit(**{**_OPTIONS, **options})
     return decorate if function is None else decorate(function)
 
@@ -38,14 +39,14 @@ _Locator: Any = getattr(caching, "UserProvidedCacheLocator", None) or caching._U
 
 
 class SharedLocator(_Locator):  # type: ignore[misc]
-    """Place where numba caches kernels, shared by all checkouts with the same sources (checked with numba 0.68).
+    """Path of numba's cache, which all checkouts with the same source code share (checked with numba 0.68).
 
-    numba separates checkouts by their paths, so that each new clone would compile for more than a minute.
+    By default, numba uses another cache for each path of a checkout, so each new clone would compile for over a minute.
     """
 
     @classmethod
     def from_function(cls, py_func: Any, py_file: str) -> Any:
-        """Return None for files outside this package: numba then asks its own locators."""
+        """Return None for files outside this package, so that numba uses its default cache for them."""
         return super().from_function(py_func, py_file) if _PACKAGE in Path(py_file).resolve().parents else None
 
     @classmethod
@@ -57,11 +58,10 @@ class SharedLocator(_Locator):  # type: ignore[misc]
 
 
 def _save(self: Any, key: Any, data: Any) -> None:
-    """Save a kernel in a file whose name contains the hash of the kernel's signature.
+    """Save compiled code in a file whose name contains the hash of the signature of the compiled function.
 
-    numba would number the files instead. Two processes that compile two signatures of one function at the same time
-    would then choose the same number. The index could refer to the code of the other signature, and calling this code
-    would crash the process.
+    By default, numba numbers the files. Two processes that compile one function for different argument types at the
+    same time could then choose the same number. Each process could load the code of the other process and crash.
     """
     name = self._data_name(int(hashlib.sha256(repr(key).encode()).hexdigest()[:15], 16))
     self._save_data(name, data)

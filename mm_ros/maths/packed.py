@@ -1,4 +1,4 @@
-"""State of a kernel as one array: numba takes about 0.8 µs to read each array of a NamedTuple, at every call."""
+"""Pack the arguments of a compiled function into one array, because numba takes 0.8 µs per call for each array."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ T = TypeVar("T", bound=tuple[Any, ...])
 
 
 def packed(values: T) -> tuple[Any, T]:
-    """Copy a NamedTuple of arrays, numbers and such tuples into one structured array (1,); also return views of it.
+    """Copy a NamedTuple of arrays, numbers and NamedTuples into one structured array (1,).
 
-    In compiled code the element 0 has the fields of the NamedTuple. Without compilation, the element 0 is the
-    NamedTuple of views.
+    Return the structured array, and a NamedTuple of views into this array. If compilation is disabled, a list that
+    contains this NamedTuple replaces the structured array. Element 0 has the fields of `values` in both cases.
     """
     memory = np.zeros(1, _dtype(values))
     views = _views(values, memory)

@@ -1,6 +1,6 @@
-"""Compiled vectors and quaternions (w, x, y, z) as tuples: no allocation, values stay in registers.
+"""Compiled functions of vectors and quaternions (w, x, y, z), which return tuples to avoid memory allocation.
 
-maths/rotations.py has the same functions over numpy arrays. Arguments are tuples or array rows; results are tuples.
+Arguments are tuples or rows of arrays. The file maths/rotations.py has the same functions for numpy arrays.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def norm(a: Row) -> float:
 
 @njit
 def unit(a: Row, otherwise: Row) -> Vec:
-    """a / |a|, or `otherwise` when a has no length."""
+    """Return the vector `a` scaled to length 1, or the vector `otherwise` if the length of `a` is 0."""
     n = norm(a)
     if n < 1e-12:
         return (otherwise[0], otherwise[1], otherwise[2])
@@ -94,7 +94,7 @@ def shortened(a: Row, longest: float) -> Vec:
 
 @njit
 def across(a: Row, axis: Row) -> Vec:
-    """The part of a that is normal to the unit vector `axis`."""
+    """Return the component of the vector `a` that is perpendicular to the unit vector `axis`."""
     return sub(a, scale(axis, dot(a, axis)))
 
 
@@ -140,7 +140,7 @@ def unrotate(q: Row, v: Row) -> Vec:
 
 @njit
 def normalize(q: Row) -> Quat:
-    """Unit quaternion; the identity for a quaternion of zero length."""
+    """Scale the quaternion to length 1; return the identity for a quaternion of length 0."""
     n = math.sqrt(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3])
     if n < 1e-12:
         return (1.0, 0.0, 0.0, 0.0)
@@ -149,7 +149,7 @@ def normalize(q: Row) -> Quat:
 
 @njit
 def exp(v: Row) -> Quat:
-    """Convert a rotation vector (axis × angle) to a quaternion; exact at and near zero."""
+    """Convert a rotation vector (axis × angle) to a quaternion, with full precision also for small angles."""
     angle = norm(v)
     k = 0.5 - angle * angle / 48.0 if angle < 1e-4 else math.sin(0.5 * angle) / angle
     return (math.cos(0.5 * angle), k * v[0], k * v[1], k * v[2])
@@ -172,14 +172,14 @@ def angle_of(q: Row) -> float:
 
 @njit
 def about(axis: Row, angle: float) -> Quat:
-    """Rotation by `angle` about the unit vector `axis`."""
+    """Return the quaternion of a rotation by `angle` about the unit vector `axis`."""
     s = math.sin(0.5 * angle)
     return (math.cos(0.5 * angle), s * axis[0], s * axis[1], s * axis[2])
 
 
 @njit
 def between(a: Row, b: Row) -> Quat:
-    """Shortest rotation from unit vector a to unit vector b; about any normal axis when they are opposite."""
+    """Return the shortest rotation from unit vector `a` to unit vector `b`; its axis is arbitrary if `b` is −`a`."""
     w = 1.0 + dot(a, b)
     if w < 1e-9:
         side = (1.0, 0.0, 0.0) if abs(a[0]) < 0.9 else (0.0, 1.0, 0.0)
@@ -191,19 +191,19 @@ def between(a: Row, b: Row) -> Quat:
 
 @njit
 def share(q: Row, part: float) -> Quat:
-    """A part of the rotation q along the shorter arc: none of it at 0, all of it at 1."""
+    """Multiply the angle of the rotation `q` (the shorter arc) by `part`."""
     return exp(scale(log(q), part))
 
 
 @njit
 def slerp(a: Row, b: Row, share_of_b: float) -> Quat:
-    """Interpolation along the shorter arc: a at 0, b or −b at 1."""
+    """Interpolate from quaternion `a` to `b` along the shorter arc; the result may have the other sign than `b`."""
     return normalize(mul(share(mul_inv(b, a), share_of_b), a))
 
 
 @njit
 def twist(q: Row, axis: Row) -> float:
-    """Twist angle of q about the unit vector `axis`, −π … π; 0 when undefined (a swing of π)."""
+    """Return the twist angle (−π … π) of the rotation `q` about the unit vector `axis`, or 0 if it is undefined."""
     s = q[1] * axis[0] + q[2] * axis[1] + q[3] * axis[2]
     if abs(s) < 1e-12 and abs(q[0]) < 1e-12:
         return 0.0
@@ -223,13 +223,13 @@ def from_yaw(yaw: float) -> Quat:
 
 @njit
 def yaw_of(q: Row) -> float:
-    """Yaw of the rotated x axis."""
+    """Return the yaw of the x axis after the rotation `q`."""
     return math.atan2(2.0 * (q[0] * q[3] + q[1] * q[2]), 1.0 - 2.0 * (q[2] * q[2] + q[3] * q[3]))
 
 
 @njit
 def aligning(bone: Row, side: Row, to_bone: Row, to_side: Row) -> Quat:
-    """Rotation that takes unit vector `bone` to `to_bone`, and `side` as near to `to_side` as possible."""
+    """Return the rotation that maps unit vector `bone` to `to_bone`, and `side` as close to `to_side` as possible."""
     q = between(bone, to_bone)
     have = across(rotate(q, side), to_bone)
     want = across(to_side, to_bone)
@@ -241,7 +241,7 @@ def aligning(bone: Row, side: Row, to_bone: Row, to_side: Row) -> Quat:
 def forward_kinematics(
     parents: Any, local_positions: Any, local_rotations: Any, positions: Any, rotations: Any
 ) -> None:
-    """Fill rows 1 … of `positions` and `rotations` in the room; rows 0 hold the root's pose."""
+    """Write the room poses of all joints to `positions` and `rotations`; row 0 must contain the pose of the root."""
     for j in range(1, len(parents)):
         k = parents[j]
         q = get4(rotations, k)
@@ -251,7 +251,7 @@ def forward_kinematics(
 
 @njit
 def velocity_of_exp(x: Row, rate: Row) -> Vec:
-    """Angular velocity of exp(x) while the rotation vector x changes at `rate`."""
+    """Convert the time derivative `rate` of the rotation vector `x` to the angular velocity of the rotation."""
     t = norm(x)
     a = 0.5 - t * t / 24.0 if t < 1e-3 else (1.0 - math.cos(t)) / (t * t)
     b = 1.0 / 6.0 - t * t / 120.0 if t < 1e-3 else (t - math.sin(t)) / (t * t * t)
@@ -261,7 +261,7 @@ def velocity_of_exp(x: Row, rate: Row) -> Vec:
 
 @njit
 def rate_of_log(x: Row, velocity: Row) -> Vec:
-    """Rate of the rotation vector x under an angular velocity; the inverse of `velocity_of_exp`."""
+    """Convert an angular velocity to the time derivative of the rotation vector `x` (inverse of `velocity_of_exp`)."""
     t = norm(x)
     b = 1.0 / 12.0 + t * t / 720.0 if t < 1e-2 else (1.0 - 0.5 * t / math.tan(0.5 * t)) / (t * t)
     c = cross(x, velocity)

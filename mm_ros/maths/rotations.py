@@ -1,4 +1,4 @@
-"""Quaternions (w, x, y, z) in numpy arrays of any leading shape. Compiled code uses maths/quat.py."""
+"""Functions of quaternions (w, x, y, z) in numpy arrays (…, 4). Compiled code uses the functions of maths/quat.py."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-Array = Any  # NDArray of any float type, because numpy's type stubs do not keep the type in arithmetic
+Array = Any  # numpy array of floats; `Any` because numpy's type stubs lose the element type in arithmetic
 
 
 def multiply(a: Array, b: Array) -> Array:
@@ -39,7 +39,7 @@ def normalize(q: Array) -> Array:
 
 
 def exp(rotation_vector: Array) -> Array:
-    """Convert a rotation vector (axis × angle) to a quaternion; exact at and near zero."""
+    """Convert a rotation vector (axis × angle) to a quaternion, with full precision also for small angles."""
     angle = np.linalg.norm(rotation_vector, axis=-1, keepdims=True)
     half = angle / 2
     s = np.where(angle < 1e-6, 0.5 - angle**2 / 48, np.sin(half) / np.where(angle < 1e-6, 1, angle))
@@ -61,7 +61,7 @@ def from_yaw(yaw: Array | float) -> Array:
 
 
 def yaw_of(q: Array) -> Array:
-    """Yaw of the rotated x axis."""
+    """Return the yaw of the x axis after the rotation `q`."""
     w, x, y, z = np.moveaxis(q, -1, 0)
     return np.asarray(np.arctan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z)))
 
@@ -77,7 +77,7 @@ def to_matrix(q: Array) -> Array:
 
 
 def between(a: Array, b: Array) -> Array:
-    """Shortest rotation from direction a to direction b; about any normal axis when they are opposite."""
+    """Return the shortest rotation from direction `a` to direction `b`; its axis is arbitrary if `b` is −`a`."""
     a = a / np.linalg.norm(a, axis=-1, keepdims=True)
     b = b / np.linalg.norm(b, axis=-1, keepdims=True)
     w = 1 + (a * b).sum(-1, keepdims=True)
@@ -87,7 +87,7 @@ def between(a: Array, b: Array) -> Array:
 
 
 def unit(v: Array) -> Array:
-    """Scale vectors (…, 3) to length 1; the zero vector is not changed."""
+    """Scale vectors (…, 3) to length 1; zero vectors do not change."""
     return v / np.maximum(np.linalg.norm(v, axis=-1, keepdims=True), 1e-12)
 
 
@@ -97,7 +97,10 @@ def wrap_angle(a: Any) -> Any:
 
 
 def forward_kinematics(parents: Array, positions: Array, rotations: Array) -> tuple[Array, Array]:
-    """Convert local positions (…, J, 3) and rotations (…, J, 4) to the frame of joint 0's pose."""
+    """Convert positions (…, J, 3) and rotations (…, J, 4) relative to parent joints to poses in the axes of joint 0.
+
+    The pose of joint 0 itself does not change, so the result is in the room if joint 0 is in the room.
+    """
     p, q = positions.copy(), rotations.copy()
     for j in range(1, len(parents)):
         k = parents[j]

@@ -1,4 +1,4 @@
-"""Filters and interpolation of sampled values, angles and quaternions. Axis 0 is time."""
+"""Filters and interpolation of values, angles and quaternions at a constant sampling rate. Axis 0 is time."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ Array = Any
 
 
 def wrap(angle: float) -> float:
-    """Return the angle in −π … π. `rotations.wrap_angle` does the same for arrays, and `quat.wrap` in compiled code."""
+    """Wrap a single angle to −π … π; use `rotations.wrap_angle` for arrays and `quat.wrap` in compiled code."""
     return math.remainder(angle, 2 * math.pi)
 
 
 def smoothstep(share: Array) -> Array:
-    """Return 0 … 1 with slope 0 at both ends, for shares from 0 to 1."""
+    """Map `share` (0 to 1) to a smooth S-shaped curve from 0 to 1 with slope 0 at both ends."""
     return share * share * (3 - 2 * share)
 
 
 def odd_window(seconds: float, rate: float) -> int:
-    """Return the odd number of frames nearest to `seconds` (31 frames at 60 Hz are 31/60 s)."""
+    """Convert a filter window in seconds to the nearest odd number of frames, at `rate` frames per second."""
     return 2 * round((seconds * rate - 1) / 2) + 1
 
 
 def savitzky_golay(values: Array, window: int, order: int = 3) -> Array:
-    """Smooth along axis 0 over an odd `window` of frames. The polynomials of the first and last window fit the ends."""
+    """Smooth values along axis 0 by a Savitzky–Golay filter with an odd `window` of frames."""
     values = np.asarray(values, np.float64)
     window = min(window, len(values) if len(values) % 2 else len(values) - 1)
     if window <= order:
@@ -37,7 +37,7 @@ def savitzky_golay(values: Array, window: int, order: int = 3) -> Array:
     half = window // 2
     t = np.arange(-half, half + 1) / half
     basis = np.vander(t, order + 1, increasing=True)
-    fit = np.linalg.pinv(basis)  # matrix that maps the values of a window to the coefficients of the polynomial
+    fit = np.linalg.pinv(basis)  # this matrix maps the values in a window to the coefficients of a polynomial
     flat = values.reshape(len(values), -1)
     out = np.empty_like(flat)
     kernel = fit[0][::-1]
@@ -49,19 +49,19 @@ def savitzky_golay(values: Array, window: int, order: int = 3) -> Array:
 
 
 def continuous(q: Array) -> Array:
-    """Choose the signs of quaternions so that each is close to the frame before, along axis 0."""
+    """Choose the signs of quaternions so that each quaternion is close to that of the frame before (axis 0)."""
     signs = np.where((q[1:] * q[:-1]).sum(-1) < 0, -1.0, 1.0)
     return np.concatenate([q[:1], q[1:] * np.cumprod(signs, axis=0)[..., None].astype(q.dtype)])
 
 
 def catmull_rom(points: Sequence[Array], t: Array) -> Array:
-    """Catmull–Rom spline from the second (t = 0) to the third (t = 1) of four points; velocities are continuous."""
+    """Interpolate by a Catmull–Rom spline through four points, from the second (t = 0) to the third (t = 1)."""
     before, a, b, after = points
     return a + t / 2 * (b - before + t * (2 * before - 5 * a + 4 * b - after + t * (3 * (a - b) + after - before)))
 
 
 def cubic(values: Array, at: Array) -> Array:
-    """Interpolate along axis 0 by a Catmull–Rom spline at the fractional frames `at`."""
+    """Interpolate values along axis 0 by a Catmull–Rom spline; `at` holds fractional frame numbers."""
     values = np.asarray(values, np.float64)
     if len(values) < 2:
         return np.repeat(values, len(at), axis=0)
@@ -72,7 +72,7 @@ def cubic(values: Array, at: Array) -> Array:
 
 
 def spherical(q: Array, at: Array) -> Array:
-    """Interpolate quaternions along axis 0 by a spherical cubic (squad) at the fractional frames `at`."""
+    """Interpolate quaternions along axis 0 by a spherical cubic spline (squad); `at` holds fractional frame numbers."""
     q = continuous(np.asarray(q, np.float64))
     if len(q) < 2:
         return np.repeat(q, len(at), axis=0)
@@ -89,5 +89,5 @@ def spherical(q: Array, at: Array) -> Array:
 
 
 def slerp(a: Array, b: Array, t: Array) -> Array:
-    """Interpolate between quaternions without changing their signs: a at t = 0, b at 1; `t` (…, 1)."""
+    """Interpolate from quaternions `a` (t = 0) to `b` (t = 1) without changing their signs."""
     return rot.multiply(a, rot.exp(t * rot.log(rot.multiply(rot.inverse(a), b))))

@@ -1,9 +1,10 @@
-"""Critically damped springs and dampers, exact in dt: two half steps equal one step.
+"""Critically damped springs and exponential dampers, which smooth a value `x` with velocity `v`.
 
-`halflife` [s]: time after which about half of the way to the goal is done. The functions take numbers or arrays;
-`decay3` takes and returns tuples of three. If dt ≤ 0, the functions change nothing.
+One step of duration dt [s] gives the same result as two steps of half this duration. If dt ≤ 0, nothing changes.
+`halflife` [s] is the time in which a value covers about half of the distance to its goal. The functions take numbers or
+arrays; `decay3` takes and returns tuples of three numbers.
 
-Holden, "Spring-It-On"; thesis Eq. 3.27, 3.28 with w = 2 ln 2 / halflife.
+The method is from Holden, "Spring-It-On", and the thesis, Eq. 3.27 and 3.28 with w = 2 ln 2 / halflife.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from mm_ros.maths import quat
 from mm_ros.maths.jit import njit
 from mm_ros.maths.quat import Row, Vec
 
-SHORTEST_S = 1e-6  # minimum half-life, so that a half-life of 0 acts at once without 0 · ∞
+SHORTEST_S = 1e-6  # a half-life of 0 is replaced by this value to avoid a division by zero
 LN2 = 0.6931471805599453  # natural logarithm of 2
 
 
@@ -26,50 +27,54 @@ def _stiffness(halflife: float) -> float:
 
 @njit
 def damping_share(halflife: float, dt: float) -> float:
-    """Share of the way to the goal that a damper covers in dt."""
+    """Return the share (0 to 1) of the distance to the goal that an exponential damper covers in dt."""
     return -math.expm1(-LN2 * max(dt, 0.0) / max(halflife, SHORTEST_S))
 
 
 @njit
 def damp(x: Any, goal: Any, halflife: float, dt: float) -> Any:
-    """Exponential approach, without velocity."""
+    """Move `x` towards `goal` by an exponential damper, which has no velocity."""
     return x + (goal - x) * damping_share(halflife, dt)
 
 
 @njit
 def factors(halflife: float, dt: float) -> tuple[float, float, float, float]:
-    """Coefficients (xx, xv, vx, vv) of the step x' = xx·x + xv·v, v' = vx·x + vv·v, with x relative to the goal."""
+    """Return the coefficients (xx, xv, vx, vv) of a spring step: x' = xx·x + xv·v and v' = vx·x + vv·v.
+
+    The position x is relative to the goal of the spring.
+    """
     y = _stiffness(halflife)
-    t = min(max(dt, 0.0), 700.0 / y)  # for larger exponents e^−yt is 0
+    t = min(max(dt, 0.0), 700.0 / y)  # e^−yt underflows to 0 for larger exponents
     e = math.exp(-y * t)
     return (e * (1.0 + y * t), e * t, -e * y * y * t, e * (1.0 - y * t))
 
 
 @njit
 def decay(x: Any, v: Any, halflife: float, dt: float) -> Any:
-    """Spring to zero; returns (x, v)."""
+    """Move `x` with velocity `v` towards zero by a spring; return the new (x, v)."""
     xx, xv, vx, vv = factors(halflife, dt)
     return x * xx + v * xv, x * vx + v * vv
 
 
 @njit
 def spring(x: Any, v: Any, goal: Any, halflife: float, dt: float) -> Any:
-    """Spring to `goal`; returns (x, v)."""
+    """Move `x` with velocity `v` towards `goal` by a spring; return the new (x, v)."""
     d, w = decay(x - goal, v, halflife, dt)
     return goal + d, w
 
 
 @njit
 def spring_angle(x: float, v: float, goal: float, halflife: float, dt: float) -> tuple[float, float]:
-    """Spring of an angle along the shorter arc; returns (x in −π … π, v)."""
+    """Move the angle `x` with velocity `v` towards `goal` by a spring, along the shorter arc; return the new (x, v)."""
     d, w = decay(quat.wrap(x - goal), v, halflife, dt)
     return quat.wrap(goal + d), w
 
 
 @njit
 def spring_velocity(x: Any, v: Any, a: Any, goal_velocity: Any, halflife: float, dt: float) -> Any:
-    """Step of a motion whose velocity follows `goal_velocity` by a spring, for input by sticks. Returns (x, v, a);
-    exact in dt.
+    """Move a position `x` whose velocity follows `goal_velocity` by a spring, as in the control by a joystick.
+
+    Return the new position, velocity and acceleration.
     """
     y = _stiffness(halflife)
     t = max(dt, 0.0)

@@ -1,7 +1,7 @@
-"""Matrices and URDF angles ↔ quaternions (w, x, y, z), by ROS's `tf_transformations`.
+"""Conversion between quaternions (w, x, y, z) and matrices or URDF angles, by the ROS package `tf_transformations`.
 
-If that package is not installed (it cannot be installed by pip), `transforms3d` gives the same numbers, because
-`tf_transformations` wraps it. Compiled code uses maths/quat.py.
+pip cannot install `tf_transformations`. If it is missing, this module uses `transforms3d`, which gives the same numbers
+because `tf_transformations` calls it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,14 @@ try:
 except ImportError:
     tf_transformations = None
 
-URDF_AXES = "sxyz"  # roll, pitch and yaw turn about fixed axes x, y, z, in this order
+URDF_AXES = "sxyz"  # roll, pitch and yaw are rotations about the fixed axes x, y and z, in this order
 
 
 def quaternion_from_matrix(rotation: Any) -> F64:
-    """Quaternion of a finite rotation matrix (3, 3), of the nearest rotation when it is rounded. w is 0 or more."""
+    """Convert a rotation matrix (3, 3) with finite numbers to a quaternion with w ≥ 0.
+
+    If rounding errors make the matrix inexact, the result is the nearest rotation.
+    """
     if tf_transformations is None:
         return np.asarray(quaternions.mat2quat(rotation), np.float64)
     affine = np.eye(4)
@@ -32,14 +35,14 @@ def quaternion_from_matrix(rotation: Any) -> F64:
 
 
 def quaternion_from_rpy(roll: float, pitch: float, yaw: float) -> F64:
-    """Quaternion of URDF's angles [rad]."""
+    """Convert the angles of URDF files [rad] to a quaternion."""
     if tf_transformations is None:
         return np.asarray(euler.euler2quat(roll, pitch, yaw, URDF_AXES), np.float64)
     return _w_first(tf_transformations.quaternion_from_euler(roll, pitch, yaw, URDF_AXES))
 
 
 def rpy_from_quaternion(q: F64) -> tuple[float, float, float]:
-    """URDF's angles [rad] of a quaternion (w, x, y, z). The yaw is 0 at a pitch of ±90°."""
+    """Convert a quaternion (w, x, y, z) to the angles of URDF files [rad]; the yaw is 0 if the pitch is ±90°."""
     if tf_transformations is None:
         roll, pitch, yaw = euler.quat2euler(q, URDF_AXES)
     else:
