@@ -1,3 +1,3 @@
-"""The desired trajectory of the body."""
+"""This package predicts the desired trajectory of the body."""
 
 CONTROLS = ("vr", "joystick", "keyboard", "path")  # inputs that steer the avatar

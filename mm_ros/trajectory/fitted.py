@@ -1,29 +1,34 @@
-"""Fitted values of the desired trajectory.
+"""Fitted values of the prediction of the desired trajectory.
 
-The values were fitted to CMU motion with simulated trackers (docs/evaluation.md), without the subjects 08 and 35.
-`python tools/sensitivity.py mm_ros/trajectory/fitted.py CLIP…` halves and doubles each value and prints how the figures
-of `mm_ros evaluate` change; benchmarks/2026-11-constants.md has the result.
+The values were fitted to motion captures of the CMU database with simulated trackers (docs/evaluation.md). The captures
+of the test persons, subjects 08 and 35, were not used for the fit. `python tools/sensitivity.py
+mm_ros/trajectory/fitted.py CLIP…` halves and doubles each value and prints how the figures of `mm_ros evaluate` change.
+The result of this script is in benchmarks/2026-11-constants.md.
 """
 
 # from_trackers.py
-WAIST_HALFLIFE_S = 0.1  # half-life of the blend to and from a waist tracker
-STEADY_M_PER_S = 0.2  # expected error of constant velocity per second of prediction, when the velocity is steady
-CERTAIN_RAD = 0.5  # if the expected error of the network's facing has this value, the network has a share of one half
-LARGEST_TURN = 3.0  # rad/s; the prediction clamps faster turns
+# half-life with which the hips move between the estimate from the head and the waist tracker when the tracker is found
+WAIST_HALFLIFE_S = 0.1
+# a prediction at constant velocity is expected to be wrong by this distance [m] per second, if the velocity is steady
+STEADY_M_PER_S = 0.2
+# the step network has a weight of one half in the predicted facing if its expected error has this value [rad]
+CERTAIN_RAD = 0.5
+LARGEST_TURN = 3.0  # maximum turn rate of the body in the prediction [rad/s]
 
 # lean.py
 UPRIGHT = 0.011  # distance of an upright user's hips behind the head, as a share of the standing head height
-LEAN_HALFLIFE_S = 0.15  # half-life that removes the bobbing of a walking head, which is not leaning.
-# half-life of the averages of turn rate and velocities; the average is applied twice, to remove the sway of the steps
+LEAN_HALFLIFE_S = 0.15  # half-life of the smoothed lean; the smoothing removes the bobbing of the head in a walk
+# half-life of the averages of turn rate and velocities; averaging twice removes the sway of the head with the steps
 LEARNING_HALFLIFE_S = 0.2
-LEARNS_BENT = 0.05  # the estimate is updated while the estimated bend, as a share of the standing height, is above this
-# the estimate is forgotten while that bend is below this, because the user may bend differently next time
+# minimum bend at which a correction of the bend is learned, as a share of the standing head height
+LEARNS_BENT = 0.05
+# below this bend the learned correction is forgotten, because the user may bend in another way the next time
 UPRIGHT_AGAIN_BELOW = 0.03
-# m/s forward, rad/s; slower motion does not show how far the hips are behind the head
+# minimum forward speed [m/s] and turn rate [rad/s]; slower motion does not show how far the hips are behind the head
 LEARNS_SPEED, LEARNS_TURN = 0.3, 0.3
-LEARNS_TURN_AT_MOST = 3.0  # rad/s; faster turns are clamped
-DOUBT = 0.06  # m² rad²/s; an estimate with this amount of data has the same weight as the estimated bend.
-# half-lives of the evidence, and of its decay while the user is upright
+LEARNS_TURN_AT_MOST = 3.0  # maximum turn rate [rad/s] from which the correction is learned; faster turns are set to it
+DOUBT = 0.06  # amount of data [m² rad²/s] at which the learned correction has half of its full effect
+# half-lives of the old data of the correction: while the user walks bent, and while the user is upright
 EVIDENCE_HALFLIFE_S, UPRIGHT_HALFLIFE_S = 60.0, 10.0
-FOLLOW_HALFLIFE_S = 1.0  # half-life with which the correction follows the evidence
-LARGEST_CHANGE = 0.8  # maximum correction, as a share of the estimated bend
+FOLLOW_HALFLIFE_S = 1.0  # half-life with which the applied correction of the bend follows the learned one
+LARGEST_CHANGE = 0.8  # maximum correction of the bend, as a share of the estimated bend

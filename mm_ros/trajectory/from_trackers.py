@@ -1,4 +1,4 @@
-"""Predict the desired trajectory from trackers: position of the hips, velocity, facing, and their future values."""
+"""Predict the desired trajectory from trackers: the user's position, velocity and facing, now and in the future."""
 
 from __future__ import annotations
 
@@ -42,79 +42,91 @@ from mm_ros.trajectory.lean import Lean, lean_settle, lean_step
 @dataclass(frozen=True)
 class TrajectorySettings(Settings):
     velocity_halflife: float = setting(
-        0.06, "Half-life of the velocity smoothing. Larger values are smoother and react later.", "s", 0.001, 2.0
+        0.06, "Half-life of the velocity smoothing. A larger half-life makes the velocity smoother, but delays it.",
+        "s", 0.001, 2.0,
     )
     facing_halflife: float = setting(
-        0.05, "Half-life of the facing smoothing if the facing is certain. Larger values react later.", "s", 0.001, 2.0
+        0.05, "Half-life of the facing smoothing while the facing is certain. A larger half-life delays the facing.",
+        "s", 0.001, 2.0,
     )
     facing_lead: float = setting(
-        1.0, "Share of the facing_halflife delay that is compensated. Larger values overshoot more.", "", 0.0, 3.0
+        1.0, "Share of the delay by `facing_halflife` that is compensated. With a larger share the facing overshoots "
+             "more.", "", 0.0, 3.0
     )
     lead: float = setting(
-        1.0, "Share of the velocity_halflife delay that is compensated. Larger values overshoot more.", "", 0.0, 3.0
+        1.0, "Share of the delay by `velocity_halflife` that is compensated. With a larger share the velocity "
+             "overshoots more.", "", 0.0, 3.0
     )
     trend: float = setting(
-        0.8, "Share of the current velocity in the predicted one. Larger values react earlier.", "", 0.0, 2.0
+        0.8, "Share of the current velocity in the predicted velocity. With a larger share the prediction follows a "
+             "change of speed earlier.", "", 0.0, 2.0
     )
     trend_halflife: float = setting(
-        0.2, "Half-life of the averaged part of the predicted velocity. Larger values are smoother.", "s", 0.01, 5.0
+        0.2, "Half-life of the averaged part of the predicted velocity. A larger half-life makes the prediction "
+             "smoother.", "s", 0.01, 5.0
     )
     lateral: float = setting(
-        0.9, "Share of the lateral average with lateral_halflife. Larger values predict less head sway.", "", 0.0, 1.0
+        0.9, "Share of the slow average (`lateral_halflife`) in the predicted lateral velocity. With a larger share "
+             "less sway of the head is predicted.", "", 0.0, 1.0
     )
     lateral_halflife: float = setting(
-        0.8, "Half-life of the slower lateral average, whose share is lateral_share. Larger values predict sidesteps "
-             "later.", "s", 0.01, 5.0
+        0.8, "Half-life of the slow average of the lateral velocity, whose share is `lateral`. With a larger half-life "
+             "sidesteps are predicted later.", "s", 0.01, 5.0
     )
     learned_ahead: float = setting(
-        1.0, "Share of the step network in the predicted positions, where its expected error is below that of "
-             "constant velocity. At 0, constant velocity is predicted.",
+        1.0, "Maximum share of the step network in the predicted positions; the share is smaller where the network is "
+             "uncertain. At 0, the positions are predicted at constant velocity.",
         "", 0.0, 1.0,
     )
     learned_turn: float = setting(
-        0.0, "Share of the step network in the predicted directions, where the network is certain. At 0, a constant "
-             "turn rate is predicted.",
+        0.0, "Maximum share of the step network in the predicted directions; the share is smaller where the network "
+             "is uncertain. At 0, the directions follow from the present turn rate alone.",
         "", 0.0, 1.0,
     )
     turn_persistence: float = setting(
-        0.3, "Time constant with which a predicted turn decays. Larger values predict longer turns.", "s", 0.01, 100.0
+        0.3, "Time constant with which the turn rate decays in the prediction. A larger time constant predicts longer "
+             "turns.", "s", 0.01, 100.0
     )
     turn_halflife: float = setting(
-        0.15, "Half-life of the smoothed turn rate in the prediction. Larger values react later.", "s", 0.001, 2.0
+        0.15, "Half-life of the smoothed turn rate in the prediction. With a larger half-life turns are predicted "
+              "later.", "s", 0.001, 2.0
     )
     still_speed: float = setting(
         0.15,
-        "Below this speed a body at its standing place is taken to stand. Larger values ignore more sway.",
+        "Maximum speed at which a body at its standing place counts as standing. A larger speed ignores more sway.",
         "m/s", 0.0, 1.0,
     )
     moving_speed: float = setting(
-        0.4, "Above this speed the body moves. Larger values predict slow motion less.", "m/s", 0.01, 3.0
+        0.4, "Speed above which the body certainly walks. With a larger speed, slow motion is predicted less.",
+        "m/s", 0.01, 3.0,
     )
     still_distance: float = setting(
-        0.05, "A slow body within this distance of its standing place is taken to sway, not to walk. Larger values "
-              "ignore more sway.", "m", 0.0, 1.0
+        0.05, "Maximum distance from the standing place at which a slow body counts as swaying, not as walking. A "
+              "larger distance ignores more sway.", "m", 0.0, 1.0
     )
     moving_distance: float = setting(
         0.12,
-        "A slow body farther than this from its standing place is taken to walk. Larger values react later.",
+        "Distance from the standing place above which a slow body certainly walks. With a larger distance slow steps "
+        "are predicted later.",
         "m", 0.01, 1.0,
     )
     still_halflife: float = setting(
-        1.0, "Half-life with which the standing place follows the body. Larger values react earlier.", "s", 0.01, 10.0
+        1.0, "Half-life with which the standing place follows the body. With a larger half-life slow steps are "
+             "predicted earlier.", "s", 0.01, 10.0
     )
 
 
 Numbers = namedtuple("Numbers", tuple(TrajectorySettings.specs()))  # type: ignore[misc]  # the settings for the kernels
 
-# Places in the memory of the stage. HEAD: centre of the head; STOOD: standing place of the hips; SLOW, ACROSS: averages
-# of the velocity and of its component to the left; BLENDED: weight of the waist tracker, 0 … 1. Each name is the index
-# of x; y follows it.
+# Indices of the values in the array `m`, the memory of `TrajectoryStage`. A pair (x, y) has the index of its x. `HEAD`
+# is the centre of the head, and `STOOD` the place where the hips last stood. `SLOW` is the average of the velocity, and
+# `ACROSS` the average of its component to the left. `BLENDED` is the weight of the waist tracker from 0 to 1.
 HEAD, STOOD, VELOCITY, ACCELERATION, SLOW, WAIST = range(0, 12, 2)
 ACROSS, YAW, YAW_RATE, TURN, HEIGHT_RATIO, BLENDED, MEMORY = range(12, 19)
 
 
 class TrajectoryStage:
-    """Predicts the desired trajectory. `times`: prediction times [s]; positions and velocities are in the room."""
+    """Predicts the desired trajectory in room axes from trackers, at the prediction times `times` [s]."""
 
     def __init__(self, settings: TrajectorySettings, calibration: Calibration, times: tuple[float, ...]):
         self.settings = settings
@@ -134,7 +146,7 @@ class TrajectoryStage:
         self._numbers, _ = packed(Numbers(*settings.numbers()))
 
     def set_times(self, times: tuple[float, ...]) -> None:
-        """Set the prediction times [s]: the `trajectory_times` of the feature layout."""
+        """Set the prediction times [s], which are the `trajectory_times` of the feature layout."""
         self.times = np.array(times, np.float32)
 
     def set_calibration(self, calibration: Calibration) -> None:
@@ -156,9 +168,9 @@ class TrajectoryStage:
     def step(
         self, trackers: TrackerFrame, facing: BodyOrientation, estimate: StepEstimate | None = None
     ) -> Trajectory | None:
-        """Return the desired trajectory, or None for a late or duplicate sample or one without a tracked head.
+        """Return the desired trajectory. For a late or duplicate sample, or without a tracked head, return None.
 
-        `estimate`: the user's feet and predicted path for this sample.
+        `estimate` holds the user's feet and the predicted path that the step network returned for this sample.
         """
         if trackers.state[HEAD_ROLE] == LOST:
             return None
@@ -176,7 +188,7 @@ class TrajectoryStage:
         return self._make_trajectory(trackers.stamp_ns, moved, False, estimate)
 
     def stale(self, stamp_ns: int) -> Trajectory:
-        """A desired trajectory that stands at the last position, for use while no trackers are received."""
+        """Return a desired trajectory that stands at the last position. It is used while no trackers are received."""
         m = self._memory
         m[VELOCITY : WAIST] = m[ACROSS] = m[YAW_RATE] = m[TURN] = 0.0
         m[STOOD], m[STOOD + 1] = _position(m, self.lean.memory)
@@ -207,13 +219,15 @@ def _follow(
     velocities: Any, angular: Any, state: Any, moved: Any, carry: bool, start: bool, dt: float, facing: float,
     sigma: float,
 ) -> None:  # fmt: skip
-    """Update the memory by one sample. `moved`: new_from_old; `start`: the sample begins a motion; `sigma`: standard
-    deviation of the facing [rad].
+    """Update the memory by one sample of the trackers.
+
+    `moved` is the pose `new_from_old` of a moved play space. `start` is true for the first sample after a gap. `sigma`
+    is the standard deviation of the facing [rad].
     """
     s = s[0]
     if carry:
         _carry(m, moved)
-    # The centre of the head does not move when the head turns.
+    # The centre of the head is used instead of the headset, because the centre does not move when the head turns.
     q = quat.get4(rotations, HEAD_ROLE)
     arm = quat.rotate(q, (devices[0, 0], devices[0, 1], devices[0, 2]))
     swing = quat.cross(quat.get3(angular, HEAD_ROLE), arm)
@@ -221,7 +235,7 @@ def _follow(
     own_x, own_y = velocities[HEAD_ROLE, 0] - swing[0], velocities[HEAD_ROLE, 1] - swing[1]
     x, y = own_x, own_y
     if not carry and not start and dt > 0.0:
-        # Stick locomotion moves the play space rather than the trackers in it.
+        # When the user moves by the stick, the play space moves, and the trackers stay where they are in it.
         hx, hy = _moved(moved, m[HEAD], m[HEAD + 1])
         x, y = x + (hx - m[HEAD]) / dt, y + (hy - m[HEAD + 1]) / dt
     m[HEAD], m[HEAD + 1], m[HEIGHT_RATIO] = head[0], head[1], head[2] / standing
@@ -246,7 +260,7 @@ def _follow(
         y += m[BLENDED] * (velocities[WAIST_ROLE, 1] - swing[1] - y)
     m[VELOCITY], m[ACCELERATION] = spring(m[VELOCITY], m[ACCELERATION], x, s.velocity_halflife, dt)
     m[VELOCITY + 1], m[ACCELERATION + 1] = spring(m[VELOCITY + 1], m[ACCELERATION + 1], y, s.velocity_halflife, dt)
-    # An uncertainty of 0.5 rad doubles the half-life.
+    # A standard deviation of the facing of 0.5 rad doubles the half-life of the facing smoothing.
     halflife = s.facing_halflife * (1.0 + 2.0 * max(0.0, sigma))
     m[YAW], m[YAW_RATE] = spring_angle(m[YAW], m[YAW_RATE], facing, halflife, dt)
     m[TURN] = damp(m[TURN], max(-fitted.LARGEST_TURN, min(fitted.LARGEST_TURN, m[YAW_RATE])), s.turn_halflife, dt)
@@ -260,7 +274,7 @@ def _follow(
 
 @njit
 def _moved(moved: Any, x: float, y: float) -> tuple[float, float]:
-    """A point of the floor after the transform `moved` of the play space."""
+    """Return where a point of the floor is after the play space was moved by the pose `moved`."""
     yaw = quat.yaw_of((moved[3], moved[4], moved[5], moved[6]))
     c, s = math.cos(yaw), math.sin(yaw)
     return moved[0] + c * x - s * y, moved[1] + s * x + c * y
@@ -278,13 +292,13 @@ def _carry(m: Any, moved: Any) -> None:
 
 @njit
 def _left(m: Any, x: float, y: float) -> float:
-    """Component of a vector to the left of the facing."""
+    """Return the component of the vector (x, y) to the left of the facing."""
     return float(math.cos(m[YAW]) * y - math.sin(m[YAW]) * x)
 
 
 @njit
 def _position(m: Any, lean: Any) -> tuple[float, float]:
-    """Position of the hips: behind the head, blended to the waist tracker by its weight."""
+    """Return the position of the hips: the estimate from the head, blended with the position by the waist tracker."""
     x, y = m[HEAD] - lean[LEAN_NOW] * math.cos(m[YAW]), m[HEAD + 1] - lean[LEAN_NOW] * math.sin(m[YAW])
     if m[BLENDED] > 1e-3:
         return x + m[BLENDED] * (m[WAIST] - x), y + m[BLENDED] * (m[WAIST + 1] - y)
@@ -293,7 +307,7 @@ def _position(m: Any, lean: Any) -> tuple[float, float]:
 
 @njit
 def _moving(m: Any, lean: Any, s: Any, x: float, y: float, vx: float, vy: float) -> float:
-    """Confidence that the body moves: 0 while the head only sways or the body bends, 1 when the body walks."""
+    """Return the confidence that the body walks: 0 while it only sways or bends, 1 while it certainly walks."""
     rate = lean[LEAN_RATE]
     speed = min(math.hypot(vx, vy), math.hypot(vx - rate * math.cos(m[YAW]), vy - rate * math.sin(m[YAW])))
     away = math.hypot(x - m[STOOD], y - m[STOOD + 1])
@@ -306,22 +320,23 @@ def _predict(
     m: Any, lean: Any, s: Any, times: Any, shifts: Any, shift_sigma: Any, yaws: Any, yaw_sigma: Any, known: bool,
     now: Any, positions: Any, directions: Any,
 ) -> float:  # fmt: skip
-    """Fill position and velocity `now` (4,) and their prediction at `times`; return the facing.
+    """Return the facing [rad], and fill `now` (4,) with the position and velocity of the hips.
 
-    `shifts` (3, 2) and `yaws` (3,) are those of the step network after AHEAD_S, if `known`.
+    `positions` and `directions` are filled with the predictions at `times`. If `known` is true, `shifts` (3, 2) and
+    `yaws` (3,) are the predictions of the step network at the times `AHEAD_S`.
     """
     s = s[0]
     x, y = _position(m, lean)
-    # The velocity is smoothed, and its delay is compensated.
+    # The smoothing delays the velocity, and the acceleration compensates this delay.
     lead = s.lead * s.velocity_halflife / math.log(2.0)
     vx, vy = m[VELOCITY] + lead * m[ACCELERATION], m[VELOCITY + 1] + lead * m[ACCELERATION + 1]
-    # An uncertain facing is smoothed with a longer delay, but only the delay of a certain facing is compensated,
-    # because compensating more would amplify errors.
+    # An uncertain facing is smoothed with a longer delay, but only the delay of a certain facing is compensated.
+    # Compensation of the whole delay would amplify the errors of the facing.
     yaw = m[YAW] + s.facing_lead * s.facing_halflife / math.log(2.0) * m[YAW_RATE]
     moving = _moving(m, lean, s, x, y, vx, vy)
-    # The velocity that is assumed to last is a mix of the current one and its average. Across the facing, the head
-    # sways with each step and drifts in a turn, so most of the lateral average is replaced by a slower one
-    # (measurements: docs/matching.md).
+    # The predicted velocity is a mix of the current velocity and of its average. Across the facing, the head sways with
+    # each step and drifts in a turn. Therefore a slower average replaces most of the lateral average. docs/matching.md
+    # has measurements of the effect.
     across = s.lateral * (m[ACROSS] - _left(m, m[SLOW], m[SLOW + 1]))
     lasting_x = s.trend * vx + (1.0 - s.trend) * m[SLOW] - across * math.sin(m[YAW])
     lasting_y = s.trend * vy + (1.0 - s.trend) * m[SLOW + 1] + across * math.cos(m[YAW])
@@ -343,8 +358,9 @@ def _predict(
 
 @njit
 def _between(t: float) -> tuple[int, float]:
-    """The index k of the interval between the times 0 and AHEAD_S that contains t, and the share of this interval
-    before t. Beyond the last time, the end of the last interval is returned.
+    """Return the index of the interval of `AHEAD_S` that contains t, and how far t is in this interval (0 … 1).
+
+    For a t after the last time in `AHEAD_S`, the end of the last interval is returned.
     """
     begin = 0.0
     for k in range(len(AHEAD_S)):
@@ -359,13 +375,14 @@ def _learned(
     s: Any, k: int, part: float, moving: float, unsteady: float, yaw: float, shifts: Any, shift_sigma: Any, yaws: Any,
     yaw_sigma: Any, dx: float, dy: float, turn: float,
 ) -> tuple[float, float, float]:  # fmt: skip
-    """Blend the displacement and turn of the network into those of the prediction. The shares of the shifts follow from
-    the squares of the expected errors. `unsteady`: expected error of constant velocity [m] for each second of
-    prediction.
+    """Return the predicted displacement and turn, blended with the displacement and turn by the step network.
+
+    The share of the network in the displacement follows from the squares of both expected errors. `unsteady` is the
+    expected error [m] of a prediction at constant velocity, per second of prediction.
     """
     share = turn_share = own_x = own_y = own_turn = 0.0
     for i, weight in ((k - 1, 1.0 - part), (k, part)):
-        if i >= 0:  # the network's values are 0 at time 0
+        if i >= 0:  # the displacement and the turn of the network are 0 at time 0
             share += weight * s.learned_ahead / (1.0 + (shift_sigma[i] / (unsteady * AHEAD_S[i])) ** 2)
             turn_share += weight * s.learned_turn / (1.0 + (yaw_sigma[i] / fitted.CERTAIN_RAD) ** 2)
             own_x += weight * moving * shifts[i, 0]
@@ -376,13 +393,13 @@ def _learned(
 
 @njit
 def _ramp(x: float, low: float, high: float) -> float:
-    """0 below `low`, 1 above `high`, smooth between."""
+    """Return a smooth step of `x`: 0 below `low`, 1 above `high`."""
     u = min(1.0, max(0.0, (x - low) / max(high - low, 1e-9)))
     return u * u * (3.0 - 2.0 * u)
 
 
 def _check(trackers: TrackerFrame, facing: BodyOrientation) -> None:
-    """Refuse values that are not finite, because a NaN would stay in the springs for ever."""
+    """Raise an error if a tracker or the facing is not finite, because a NaN would stay in the springs for ever."""
     check_trackers(trackers, (HEAD_ROLE, WAIST_ROLE))
     if not math.isfinite(facing.yaw + facing.sigma):
         raise MmRosError(f"facing from '{facing.source}' is not finite: {facing.yaw}, sigma {facing.sigma}")

@@ -1,4 +1,4 @@
-"""Desired trajectory from a gamepad or a Twist instead of trackers."""
+"""Compute the desired trajectory from a gamepad or a Twist instead of trackers."""
 
 from __future__ import annotations
 
@@ -19,22 +19,32 @@ GAITS = ("walk", "jog", "sprint")
 
 @dataclass(frozen=True)
 class JoystickSettings(Settings):
-    walk_speed: float = setting(1.3, "Speed at full stick deflection.", "m/s", 0.1, 10.0)
-    jog_speed: float = setting(2.5, "Speed at full stick deflection with the jog button held.", "m/s", 0.1, 10.0)
-    sprint_speed: float = setting(4.0, "Speed at full stick deflection with the sprint button held.", "m/s", 0.1, 12.0)
+    walk_speed: float = setting(1.3, "Speed of the avatar at full stick deflection.", "m/s", 0.1, 10.0)
+    jog_speed: float = setting(
+        2.5, "Speed of the avatar at full stick deflection while the jog button is held.", "m/s", 0.1, 10.0
+    )
+    sprint_speed: float = setting(
+        4.0, "Speed of the avatar at full stick deflection while the sprint button is held.", "m/s", 0.1, 12.0
+    )
     dead_zone: float = setting(
-        0.15, "Stick deflection that is ignored, relative to full deflection. Larger values ignore more.", "", 0.0, 0.9
+        0.15, "Share of the full stick deflection that has no effect. With a larger share small deflections are "
+              "ignored.", "", 0.0, 0.9
     )
     velocity_halflife: float = setting(
-        0.15, "Half-life with which the velocity follows the stick. Larger values react later.", "s", 0.01, 2.0
+        0.15, "Half-life with which the velocity follows the stick. With a larger half-life the avatar reacts later.",
+        "s", 0.01, 2.0,
     )
     facing_halflife: float = setting(
-        0.12, "Half-life with which the facing follows the stick. Larger values react later.", "s", 0.01, 2.0
+        0.12, "Half-life with which the facing follows the stick. With a larger half-life the avatar turns later.",
+        "s", 0.01, 2.0,
     )
 
 
 class JoystickStage:
-    """The velocity follows the stick through a spring. The facing follows the motion, or is fixed while strafing."""
+    """Computes the desired trajectory from the sticks of a gamepad.
+
+    A spring smooths the velocity. The facing follows the motion, or stays constant while the user strafes.
+    """
 
     def __init__(self, settings: JoystickSettings, times: tuple[float, ...]):
         self.settings = settings
@@ -43,7 +53,7 @@ class JoystickStage:
         self.reset()
 
     def set_times(self, times: tuple[float, ...]) -> None:
-        """Set the prediction times [s]: the `trajectory_times` of the feature layout."""
+        """Set the prediction times [s], which are the `trajectory_times` of the feature layout."""
         self.times = np.array(times, np.float32)
 
     def reset(self, position: tuple[float, float] = (0.0, 0.0), yaw: float = 0.0) -> None:
@@ -57,8 +67,8 @@ class JoystickStage:
     ) -> Trajectory | None:
         """Return the desired trajectory, or None for a late or duplicate sample.
 
-        `move`, `look`: stick deflections in the room, x forward and y left, −1 … 1. With `strafe`, only `look` changes
-        the facing.
+        `move` and `look` are the deflections (x, y) of two sticks in room axes, from −1 to 1. If `strafe` is true, only
+        the stick `look` changes the facing.
         """
         if gait not in GAITS:
             raise MmRosError(f"gait '{gait}' is not among {', '.join(GAITS)}")
@@ -71,7 +81,7 @@ class JoystickStage:
         return self._advance(stamp_ns, stick * speed, 0.0)
 
     def step_twist(self, stamp_ns: int, velocity: Any, turn_rate: float) -> Trajectory | None:
-        """Like `step`, for a `cmd_vel`: `velocity` (2,) in the body's axes [m/s], `turn_rate` [rad/s]."""
+        """Return the desired trajectory for a Twist: `velocity` (2,) in body axes [m/s] and `turn_rate` [rad/s]."""
         v = np.array(velocity, np.float64)
         if v.shape != (2,) or not np.isfinite(v).all() or not math.isfinite(turn_rate):
             raise MmRosError(f"twist: expected two finite numbers and a turn rate, came {velocity}, {turn_rate}")

@@ -1,8 +1,9 @@
 """Estimate how far the hips are behind the centre of the head, from the user's bend and from turns.
 
-The bend (tracking/bend.py) may be wrong: the head height alone does not distinguish bent knees from a bent back. But a
-walking body turns about the hips: at turn rate w, a head at distance d in front of the hips has the lateral velocity w
-d. A correction of the bend is learned from this lateral velocity.
+The bend of the user is estimated by tracking/bend.py. This estimate may be wrong, because the head height alone does
+not distinguish bent knees from a bent back. But a walking body turns about its hips. A head that is the distance d in
+front of the hips therefore has the lateral velocity w·d at the turn rate w. `Lean` learns a correction of the bend from
+this lateral velocity.
 """
 
 from __future__ import annotations
@@ -15,12 +16,16 @@ from mm_ros.maths.jit import njit
 from mm_ros.maths.springs import damp
 from mm_ros.trajectory import fitted
 
-# Places in the memory of Lean; ONCE and TWICE are the averages of the velocities ahead and left and of the turn rate.
+# Indices of the values in the memory of `Lean`. From `ONCE` on, the memory holds three averages: the forward velocity,
+# the lateral velocity and the turn rate. From `TWICE` on, it holds the averages of these averages.
 NOW, RATE, CHANGE, NUMERATOR, DENOMINATOR, ONCE, TWICE, MEMORY = 0, 1, 2, 3, 4, 5, 8, 11
 
 
 class Lean:
-    """`now`: smoothed distance of the hips behind the head centre [m]; `rate`: its derivative [m/s]."""
+    """Estimates the smoothed horizontal distance `now` [m] of the hips behind the centre of the head.
+
+    `standing` is the height of the standing user's head [m].
+    """
 
     def __init__(self, standing: float):
         self.standing = standing
@@ -40,13 +45,15 @@ class Lean:
         self.settle(0.0)
 
     def settle(self, behind: float) -> None:
-        """Set the distance for this bend without smoothing. Learned values are kept. `behind`: see `step`."""
+        """Set the distance `now` without smoothing; `step` describes `behind`. The learned correction is kept."""
         lean_settle(self.memory, self.standing, behind)
 
     def step(self, dt: float, behind: float, ahead: float, left: float, turn: float) -> None:
-        """`behind`: part of the distance that bending causes, as a share of the standing height (tracking/bend.py).
+        """Update the distance `now` by one sample of the head, `dt` seconds after the sample before.
 
-        `ahead`, `left`: velocity of the head in the axes of the facing [m/s]; `turn`: rate of the facing [rad/s].
+        `behind` is the distance of the hips behind the head that the bend causes, as a share of the standing head
+        height. `ahead` and `left` are the forward and the lateral velocity of the head [m/s], and `turn` is the turn
+        rate of the facing [rad/s].
         """
         lean_step(self.memory, self.standing, dt, behind, ahead, left, turn)
 
@@ -75,7 +82,7 @@ def _of(m: Any, standing: float, bent: float) -> float:
 
 @njit
 def _learn(m: Any, standing: float, dt: float, bent: float, motion: tuple[float, float, float]) -> None:
-    """Recursive least squares of the lateral velocity over the turn rate, regularized by the estimated bend."""
+    """Fit a correction of the bend to lateral velocity and turn rate by recursive, regularized least squares."""
     for k in range(3):
         m[ONCE + k] = damp(m[ONCE + k], motion[k], fitted.LEARNING_HALFLIFE_S, dt)
         m[TWICE + k] = damp(m[TWICE + k], m[ONCE + k], fitted.LEARNING_HALFLIFE_S, dt)

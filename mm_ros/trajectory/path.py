@@ -1,4 +1,4 @@
-"""Desired trajectory along a smooth path of key points, with a speed at each point and a stop at the end."""
+"""Compute the desired trajectory along a smooth path through key points, each with its own speed and pause."""
 
 from __future__ import annotations
 
@@ -14,41 +14,48 @@ from mm_ros.body.timeline import DROP, RESET, Timeline
 from mm_ros.body.types import F64, Trajectory, identity_pose
 from mm_ros.maths.signals import wrap
 
-SPACING_M = 0.005  # distance between the points at which the path is tabulated
-JOINS_M = 0.1  # if the path begins farther away, the character first walks to its start
+SPACING_M = 0.005  # distance between two neighbouring points of the table of a path
+JOINS_M = 0.1  # if the start of a path is farther away than this, the character first walks to the start
 MOST_KEYS = 20_000
-LONGEST_M = 5000.0  # maximum length of a path; longer ones would need too much memory
+LONGEST_M = 5000.0  # maximum length of a path; a longer path would need too much memory
 
 
 @dataclass(frozen=True)
 class PathSettings(Settings):
     speed: float = setting(
-        1.2, "Speed along the path where `speeds` has no entry. Larger values walk faster.", "m/s", 0.05, 8.0
+        1.2, "Speed along the path at the key points for which `speeds` has no entry.", "m/s", 0.05, 8.0
     )
     acceleration: float = setting(
-        1.5, "Maximum acceleration along the path. Larger values start and stop faster.", "m/s²", 0.1, 20.0
+        1.5, "Maximum acceleration along the path. With a larger acceleration the character starts and stops faster.",
+        "m/s²", 0.1, 20.0,
     )
     cornering: float = setting(
-        2.0, "Maximum acceleration across the path. Larger values allow faster bends.", "m/s²", 0.1, 20.0
+        2.0, "Maximum acceleration across the path. With a larger acceleration the character walks faster in bends.",
+        "m/s²", 0.1, 20.0,
     )
     speeds: tuple[float, ...] = setting(
         (0.0,),
-        "Speed at each key point [m/s]; it changes evenly between key points. For 0 or a missing entry, `speed` is "
-        "used.",
+        "Speed at each key point [m/s]; the speed changes evenly between key points. The parameter `speed` replaces "
+        "an entry that is 0 or missing.",
     )
     pauses: tuple[float, ...] = setting(
-        (0.0,), "Time to stand at each key point [s]. For 0 or a missing entry, the character does not stop."
+        (0.0,), "Time for which the character stands at each key point [s]. Where the entry is 0 or missing, the "
+                "character does not stop."
     )
     headings: bool = setting(
-        False, "Take the facing from the orientations of the poses in the path. If false, face along the path."
+        False, "If true, the character faces as the poses of the path are oriented. If false, the character faces "
+               "along the path."
     )
-    loop: bool = setting(False, "Walk the path as a loop without an end: from the last key point on to the first one.")
+    loop: bool = setting(False, "If true, the character walks from the last key point to the first one, without end.")
 
 
 @dataclass(frozen=True)
 class Timetable:
-    """Table of the character's motion on a path over time: `when` [s], points (N, 2) and facing [rad], unwrapped; key
-    points (K, 2) and the times at which they are reached."""
+    """Table of the character's motion on a path over time.
+
+    The character is at `points` (N, 2) [m] with the unwrapped `facing` [rad] at the times `when` [s], and reaches the
+    key points `keys` (K, 2) at the times `keys_when` [s].
+    """
 
     when: F64
     points: F64
@@ -65,10 +72,11 @@ class Timetable:
 
 
 class PathStage:
-    """Walks a path from the first step after `set_path`: either once, after which it stands at the end, or in a loop.
+    """Computes the desired trajectory of a character that walks along a path.
 
-    If the character is already walking, a new path begins at the current position and speed, and the character walks to
-    the first key point.
+    The walk begins at the first call of `step` after `set_path`. The character stands at the end of the path, or walks
+    the path as a loop. If the character is already walking, a new path begins at its position and speed, and the
+    character walks to the first key point.
     """
 
     def __init__(self, settings: PathSettings, times: tuple[float, ...]):
@@ -80,19 +88,19 @@ class PathStage:
         self.set_path([(0.0, 0.0)])
 
     def set_times(self, times: tuple[float, ...]) -> None:
-        """Set the prediction times [s]: the `trajectory_times` of the feature layout."""
+        """Set the prediction times [s], which are the `trajectory_times` of the feature layout."""
         self.times = np.array(times, np.float32)
 
     def reset(self) -> None:
-        """Return to the first point of the path."""
+        """Move the character to the first point of the path."""
         self.timeline.reset()
         self.start_ns = None
 
     def set_path(self, points: Any, speeds: Any = None, yaws: Any = None, pauses: Any = None) -> None:
-        """Set the key points.
+        """Set the key points `points` (N, 2) [m] of a new path.
 
-        `points` (N, 2) [m]; `speeds` (N,) [m/s] and `pauses` (N,) [s], default those of the settings; `yaws` (N,)
-        [rad], default along the path.
+        `speeds` (N,) [m/s] and `pauses` (N,) [s] are by default the `speeds` and `pauses` of the settings. `yaws` (N,)
+        [rad] are the headings at the key points; by default the character faces along the path.
         """
         keys = _key_points(points)
         n, s = len(keys), self.settings
@@ -103,7 +111,7 @@ class PathStage:
             if yaws.shape != (n,) or not np.isfinite(yaws).all():
                 raise MmRosError(f"path: expected {n} finite yaws, came {yaws}")
         if n > 1:
-            # with speed 0 at a point within the path, the character would never continue
+            # with speed 0 at a key point the character would stand there for ever
             speeds = np.maximum(speeds, 0.1)
         loops = s.loop and n > 1
         first, around = (keys, speeds, pauses, yaws), None
@@ -126,7 +134,7 @@ class PathStage:
         self.start_ns = None
 
     def go_to(self, point: Any, yaw: float | None = None) -> None:
-        """Walk straight to a point and turn to the heading `yaw` there, if it is given."""
+        """Walk straight to a point. If the heading `yaw` [rad] is given, turn to this heading there."""
         goal = _key_points([point])[0]
         here, _, before = self.at(self._now)
         if yaw is None:
@@ -139,14 +147,15 @@ class PathStage:
         self._keep(np.vstack([here, turns, goal]), np.array([before, course, course, yaw]))
 
     def append(self, point: Any) -> None:
-        """Walk to a point after the key points that are still ahead."""
+        """Append a key point to the path, after the key points that the character has not reached yet."""
         new = _key_points([point])
         here = self.at(self._now)[0]
         table, own = self._table_at(self._now)
         self._keep(np.vstack([here, table.keys[table.keys_when > own], new]), None)
 
     def _keep(self, keys: F64, yaws: Any) -> None:
-        """Set key points that begin at the present place, without the parameters of the previous path."""
+        """Set the key points of a path that begins at the present place, without the speeds and pauses of the settings.
+        """
         n = len(keys)
         given, self.settings = self.settings, self.settings.with_values(loop=False)
         try:
@@ -174,7 +183,7 @@ class PathStage:
         for k in np.flatnonzero(pauses > 0)[::-1]:
             i = int(at_key[k])
             if i == 0 and periodic:
-                continue  # the character has stood there at the end of the previous lap
+                continue  # the pause at the first key point is already part of the end of the previous lap
             when = np.concatenate([when[: i + 1], when[i:] + pauses[k]])
             points = np.concatenate([points[: i + 1], points[i:]])
             facing = np.concatenate([facing[: i + 1], facing[i:]])
@@ -191,23 +200,23 @@ class PathStage:
 
     @property
     def seconds(self) -> float:
-        """Duration of the path, or of the first lap of a loop."""
+        """Duration of the path, or of the first lap of a loop [s]."""
         return self._first.seconds
 
     @property
     def keys_when(self) -> F64:
-        """Times [s] after the start at which the key points are reached; in a loop, those of the first lap."""
+        """Times [s] after the start at which the character reaches the key points (in a loop: in its first lap)."""
         return self._first.keys_when
 
     @property
     def progress(self) -> float:
-        """Share of the path, or of the lap, that is behind the character."""
+        """Share of the path, or of the present lap, that the character has walked, from 0 to 1."""
         t = self._now if self._around is None or self._now < self.seconds else self._lap(self._now)
         whole = self.seconds if self._around is None or self._now < self.seconds else self._around.seconds
         return min(1.0, t / whole) if whole > 0 else 1.0
 
     def course(self) -> tuple[F64, int]:
-        """Return the present curve (of a loop, the present lap) as points (N, 2), and the index of the next point."""
+        """Return the points (N, 2) of the path or of the present lap, and the index of the point that comes next."""
         table, own = self._table_at(self._now)
         return table.points, min(int(np.searchsorted(table.when, own)), len(table.points) - 1)
 
@@ -228,7 +237,7 @@ class PathStage:
         )  # fmt: skip
 
     def at(self, t: float) -> tuple[F64, F64, float]:
-        """Position [m], velocity [m/s] and facing [rad] at t seconds after the start."""
+        """Return position [m], velocity [m/s] and facing [rad] of the character t seconds after the start."""
         h = 0.01
         table, own = self._table_at(t)
         here, (later, then) = table.place(own), self._table_at(t + h)
@@ -245,7 +254,7 @@ class PathStage:
 
 
 def _filled(given: tuple[float, ...], n: int, default: float) -> F64:
-    """`n` values from a parameter; zeros and missing values are replaced by the default."""
+    """Return the first `n` values of a parameter; replace zeros and missing values by `default`."""
     out = np.full(n, default)
     out[: len(given)] = given[:n]
     out[out == 0] = default
@@ -272,9 +281,10 @@ def _key_points(points: Any) -> F64:
 
 
 def smooth_line(keys: F64, periodic: bool = False) -> tuple[F64, F64]:
-    """Points along a centripetal Catmull-Rom curve through the key points, and the fractional key index of each.
+    """Return points on a centripetal Catmull-Rom curve through the key points, and the key index of each point.
 
-    `periodic`: the last key point equals the first one, and the curve is smooth at this point.
+    The key index 2.5 means halfway between the key points 2 and 3. If `periodic` is true, the last key point must equal
+    the first one, and the curve is smooth there.
     """
     if len(keys) < 2:
         return keys.copy(), np.zeros(len(keys))
@@ -292,7 +302,7 @@ def smooth_line(keys: F64, periodic: bool = False) -> tuple[F64, F64]:
 
 
 def _centripetal(p: F64, u: F64) -> F64:
-    """Catmull-Rom segment from p[1] (u = 0) to p[2] (u = 1) by the Barry-Goldman pyramid."""
+    """Return points of the Catmull-Rom curve between p[1] (u = 0) and p[2] (u = 1), by the Barry-Goldman pyramid."""
     knots = np.concatenate([[0.0], np.cumsum(np.sqrt(np.maximum(np.linalg.norm(np.diff(p, axis=0), axis=1), 1e-6)))])
     t = knots[1] + u * (knots[2] - knots[1])
 
@@ -308,8 +318,9 @@ def _centripetal(p: F64, u: F64) -> F64:
 def _allowed_speed(
     points: F64, along: F64, desired: F64, acceleration: float, cornering: float, began: float = 0.0, end: float = 0.0
 ) -> F64:
-    """The desired speed, limited in bends and by the maximum acceleration. At the two ends the speed is `began` and
-    `end` [m/s].
+    """Return the desired speed, reduced in bends and by the maximum acceleration.
+
+    The speed is `began` at the first point and `end` at the last point [m/s].
     """
     speed = desired.copy()
     if len(points) > 2:
