@@ -1,1 +1,1 @@
-"""The user's steps, estimated from headset and controllers."""
+"""Estimate the user's steps from headset and controllers."""

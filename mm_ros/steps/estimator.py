@@ -1,6 +1,6 @@
-"""Stage that estimates the user's feet: contact, touchdown, position, and the predicted path of the hips.
+"""Stage that estimates contact, touchdown and position of the user's feet, and predicts the path of the hips.
 
-A network computes the estimate from headset and controllers; a camera and foot trackers correct it (`fusion.py`).
+A network computes the estimate from headset and controllers. A camera and foot trackers correct it (`fusion.py`).
 """
 
 from __future__ import annotations
@@ -33,17 +33,20 @@ from mm_ros.steps import outputs as so
 from mm_ros.steps.fusion import CameraFeet, FootTrackers
 from mm_ros.tracking.check import check_trackers
 
-GAP_S = 0.2  # after a longer gap between frames the memory of the network is reset
-REFRACTORY_S = 0.25  # minimum time between two touchdowns of one foot
-# a foot counts as lifted below this share of the threshold; only then its next touchdown can be reported
+GAP_S = 0.2  # After a longer gap between tracker frames, the memory of the step network is reset.
+REFRACTORY_S = 0.25  # Minimum time between two touchdowns of one foot.
+# A foot counts as lifted when its probability of standing is below this share of `touchdown_threshold`.
 RELEASED = 0.6
-STANDING_HALFLIFE_S, MOVING_HALFLIFE_S = 0.25, 0.05  # half-lives of the smoothing of the ankles
-TRACKED_CONTACT = 0.5  # probability of contact above which a tracked foot touches down
+# Half-lives of the smoothing of the ankle positions, for a standing foot and for a moving foot.
+STANDING_HALFLIFE_S, MOVING_HALFLIFE_S = 0.25, 0.05
+TRACKED_CONTACT = 0.5  # A foot with a tracker touches down when its probability of contact exceeds this value.
 
 
 class StepModel(Protocol):
-    """Network of one tick: it maps inputs (1, INPUTS) float32 and a state to outputs (1, OUTPUTS) float32 and the new
-    state."""
+    """Step network, which is run once per tick of 1/60 s.
+
+    The network maps inputs (1, INPUTS) float32 and its state to outputs (1, OUTPUTS) float32 and its new state.
+    """
 
     @property
     def layout(self) -> str: ...
@@ -56,36 +59,39 @@ class StepModel(Protocol):
 @dataclass(frozen=True)
 class StepSettings(Settings):
     steps: bool = setting(True, "Estimate the user's feet from headset and controllers.", live=False)
-    steps_model: str = setting("", "ONNX file of the step network. Empty: the network of the package.", live=False)
+    steps_model: str = setting(
+        "", "ONNX file of the step network. If empty, the network that comes with mm_ros is used.", live=False
+    )
     touchdown_threshold: float = setting(
-        0.5, "Probability that a lifted foot stands, above which its touchdown is reported. Larger values report later "
-        "and miss more steps.", "", 0.05, 0.95
+        0.5, "A touchdown is reported when the probability that a lifted foot stands exceeds this value. Larger values "
+        "report touchdowns later and miss more steps.", "", 0.05, 0.95
     )
 
 
 @dataclass
 class StepEstimate:
-    """Feet of the user, and the predicted motion of the hips after `AHEAD_S` seconds."""
+    """Feet of the user, and the predicted motion of the hips after 0.33, 0.67 and 1 s (`AHEAD_S`)."""
 
     feet: FeetEstimate
-    shifts: F64  # (3, 2) displacement of the hips in the room, m
+    shifts: F64  # (3, 2) predicted displacements of the hips from now on, in room axes [m]
     shift_sigma: F64  # (3,) m
     yaws: F64  # (3,) facing, room, rad
     yaw_sigma: F64  # (3,) rad
 
 
 def standing_probability(out: F64, foot: int) -> float:
-    """Probability that a foot stands, from the network's outputs `out` (OUTPUTS,): contact and motion agree.
+    """Compute the probability that a foot stands from the outputs `out` (OUTPUTS,) of the step network.
 
-    Touchdowns that are detected from this probability have F1 0.72 on people left out of the training; those from the
-    output for the event have 0.54 (benchmarks/2026-11-steps.md).
+    The outputs for contact and for motion of the foot are averaged. Touchdowns that are detected from this probability
+    have an F1 score of 0.72 on people who were left out of the training. Touchdowns that are detected from the
+    network's output for touchdowns have 0.54 (benchmarks/2026-11-steps.md).
     """
     odds = 0.5 * float(out[foot * so.FEET + so.CONTACT] - out[foot * so.FEET + so.MOVES])
     return 1.0 / (1.0 + math.exp(-min(max(odds, -50.0), 50.0)))
 
 
 class Touchdowns:
-    """Touchdowns of both feet from the probability that they stand, with hysteresis and a shortest interval."""
+    """Detect the touchdowns of both feet from the probability that each foot stands."""
 
     def __init__(self, threshold: float) -> None:
         self.threshold = threshold
@@ -93,7 +99,7 @@ class Touchdowns:
         self._landed_ns = [-(10**12), -(10**12)]
 
     def lands(self, foot: int, p: float, now_ns: int) -> bool:
-        """Whether the foot touches down now, judged by the probability `p` that it stands."""
+        """Return whether the foot touches down now, judged by the probability `p` that the foot stands."""
         if p < RELEASED * self.threshold:
             self._lifted[foot] = True
         if p < self.threshold or not self._lifted[foot]:
@@ -106,7 +112,7 @@ class Touchdowns:
 
 
 class StepStage:
-    """Estimate the feet frame by frame. Without a model the stage estimates nothing."""
+    """Stage that estimates the user's feet frame by frame. If `model` is None, every step of the stage returns None."""
 
     def __init__(self, settings: StepSettings, calibration: Calibration, model: StepModel | None) -> None:
         self.settings, self.calibration, self.model = settings, calibration, model
@@ -125,21 +131,25 @@ class StepStage:
         self._memory = si.new_memory()
         self._state = self.model.nothing() if self.model else None
         self._first_ns = self._ticks = 0
-        self._stamp_ns: int | None = None  # stamp of the last frame
-        self._out: F64 | None = None  # outputs of the network at the last tick
+        self._stamp_ns: int | None = None
+        self._out: F64 | None = None
         self._touchdowns = Touchdowns(self.settings.touchdown_threshold)
-        self._places: F64 | None = None  # (2, 3) last smoothed ankles, without the correction by trackers
+        # (2, 3) smoothed positions of both ankles at the last frame, before foot trackers corrected them
+        self._places: F64 | None = None
         self._camera.clear()
         self._trackers.clear()
         self._tracked_touchdowns = Touchdowns(TRACKED_CONTACT)
 
     def watch(self, landmarks: Landmarks) -> None:
-        """Add the landmarks of one camera image. The landmarks take effect from the next step on."""
+        """Add the landmarks of one camera image. The next call of `step` uses these landmarks."""
         self._camera.watch(landmarks)
 
     def step(self, frame: TrackerFrame, facing: BodyOrientation | None = None) -> StepEstimate | None:
-        """The estimate for a frame; None without a model, without a head, or for a late or duplicate frame. `facing`
-        is needed for the landmarks of a camera."""
+        """Estimate the feet for one tracker frame.
+
+        The result is None without a network, while the headset is lost, and for a late or duplicate frame.
+        The landmarks of a camera are used only if `facing` is given.
+        """
         if self.model is None or frame.state[HEAD_ROLE] == LOST:
             return None
         check_trackers(frame, (HEAD_ROLE, LEFT_HAND_ROLE, RIGHT_HAND_ROLE))
@@ -167,7 +177,7 @@ class StepStage:
         si.carry_memory(self._memory, x, y, z, yaw, self.calibration.head_height)
 
     def _advance(self, stamp_ns: int) -> list[bool]:
-        """Run the network at all ticks up to `stamp_ns`. Returns the touchdowns (left, right)."""
+        """Run the network at all ticks up to `stamp_ns`. Return whether the left and the right foot touched down."""
         assert self.model is not None
         landed = [False, False]
         if self._stamp_ns is None:
@@ -214,10 +224,11 @@ class StepStage:
 
 @njit
 def settle(places: F64, feet: F64, dt: float) -> None:
-    """Smooth the ankles in `feet` (2, 10) in place; `places` (2, 3) are those of the last frame.
+    """Smooth the ankle positions of `feet` (2, 10) in place. `places` (2, 3) holds the smoothed ankles of the last
+    frame and is updated.
 
-    The position of a moving foot is integrated from its velocity and corrected fast; that of a standing foot is
-    constant and corrected slowly.
+    The position of a moving foot is integrated from its velocity and corrected fast. The position of a standing foot
+    stays constant and is corrected slowly.
     """
     for foot in range(2):
         moves = feet[foot, 2]
@@ -234,12 +245,12 @@ def settle(places: F64, feet: F64, dt: float) -> None:
 
 @njit
 def in_room(out: F64, at: F64, height: float, age: float, feet: F64, ahead: F64) -> None:
-    """Convert the network's outputs (OUTPUTS,) to the room: `feet` and `ahead` are filled.
+    """Convert the outputs `out` (OUTPUTS,) of the step network to room coordinates, and write them to `feet` and
+    `ahead`.
 
-    The outputs belong to the last tick, `age` seconds ago. `at` holds the input channels of that tick: head position,
-    heading and so on.
-
-    `feet` (2, 10): the columns of `FeetEstimate.flat`; `ahead` (3, 5): shift x y, its error, yaw, its error.
+    The network computed these outputs at its last tick, `age` seconds ago, when its input channels were `at`.
+    `feet` (2, 10) gets the columns of `FeetEstimate.flat`. Each row of `ahead` (3, 5) gets the predicted shift of the
+    hips (x, y), its expected error, the predicted yaw, and its expected error.
     """
     c, s = math.cos(at[3]), math.sin(at[3])
     for foot in range(2):

@@ -1,7 +1,7 @@
-"""Correct the network's estimate of the feet by camera landmarks and foot trackers, so that later stages use a single
-estimate.
+"""Correct the step network's estimate of the feet by camera landmarks and foot trackers.
 
-The weight of each input follows from its standard deviation and from the expected error that the network reports.
+The weights of camera and trackers follow from their standard deviations and from the expected error that the network
+reports.
 """
 
 from __future__ import annotations
@@ -23,34 +23,38 @@ from mm_ros.body.landmarks import (
 from mm_ros.body.types import F64, LEFT_FOOT_ROLE, LOST, ROLES, TRACKED, Calibration, FeetEstimate, TrackerFrame
 from mm_ros.maths import rotations as rot
 
-VISIBLE, SURE = 0.5, 0.5  # minimum visibility of the needed landmarks, minimum confidence of the image
+# An image is used if its confidence is at least `SURE` and the visibility of hips and ankles is at least `VISIBLE`.
+VISIBLE, SURE = 0.5, 0.5
 NEEDED = np.array([LEFT_HIP, RIGHT_HIP, LEFT_ANKLE, RIGHT_ANKLE])
-# s; time for which past estimates are stored for the comparison with images; age of the newest image at which the
-# correction ends
-PAST_S, FORGOTTEN_S = 0.6, 0.4
-IMAGE_HALFLIFE_S = 0.03  # half-life of the average over images.
-# Fitted on CMU subjects 07, 16, 82, 83, 120 with a simulated camera (benchmarks/2026-11-steps.md): standard deviation
-# of the measured difference of the ankles to the front, to the left and upwards [m], 1.4 times what was measured
-# because the errors of successive images are correlated; and the share of the squared errors of the estimate in each
-# direction.
+PAST_S = 0.6  # Past estimates of the feet are stored for this time, because images arrive late.
+FORGOTTEN_S = 0.4  # The correction by the camera ends when the newest image is older than this.
+IMAGE_HALFLIFE_S = 0.03  # Half-life of the average over camera images.
+# `CAMERA_M` and `SHARES` were fitted on the CMU subjects 07, 16, 82, 83 and 120 with a simulated camera
+# (benchmarks/2026-11-steps.md). Both hold one value each for the directions to the front, to the left and upwards.
+# Standard deviation of the distance between the ankles in a camera image [m]. The values are 1.4 times the measured
+# ones, because the errors of successive images are correlated.
 CAMERA_M = np.array([0.20, 0.17, 0.13])
-SHARES = np.array([0.8, 0.1, 0.1])
+SHARES = np.array([0.8, 0.1, 0.1])  # Share of the network's squared error that lies in each direction.
 
-# standard deviation of a tracked ankle: with a measured mounting; without one, or while extrapolated
-TRACKER_M, UNMEASURED_M = 0.015, 0.15
-BLEND_HALFLIFE_S = 0.1  # half-life with which a tracker is blended in, and with which it is blended out after its loss
-MOVING, SPREAD = 0.12, 0.03  # m/s; a tracked foot of this speed moves with probability 0.5
-LOW = 0.12  # share of the standing height; a still ankle above this height does not stand on the floor
+TRACKER_M = 0.015  # Standard deviation of an ankle position from a foot tracker whose mounting was measured.
+UNMEASURED_M = 0.15  # Standard deviation of an ankle position if the mounting is unknown or the tracker extrapolated.
+BLEND_HALFLIFE_S = 0.1  # Half-life with which a foot tracker is blended in, and is blended out after its loss.
+# A tracked foot with the speed `MOVING` [m/s] counts as moving with probability 0.5.
+MOVING, SPREAD = 0.12, 0.03
+LOW = 0.12  # A still ankle that is higher than this share of the standing height does not stand on the floor.
 
 
 def ankles_apart(positions: F64) -> F64 | None:
-    """Left ankle relative to the right one (3,) to the front, to the left and upwards [m] in the axes of the body; None
-    if the front is unclear. If the estimator exchanged the sides, only the height has the wrong sign."""
+    """Return the vector (3,) from the right to the left ankle in body axes (forward, left, up) [m].
+
+    The result is None if the directions of the hips and of the shoulders do not agree. If the camera's pose estimator
+    mistook the left side for the right side, only the height has the wrong sign.
+    """
     hips = positions[LEFT_HIP, :2] - positions[RIGHT_HIP, :2]
     shoulders = positions[LEFT_SHOULDER, :2] - positions[RIGHT_SHOULDER, :2]
     left = hips / max(math.hypot(*hips), 1e-6) + shoulders / max(math.hypot(*shoulders), 1e-6)
     breadth = math.hypot(*left)
-    if breadth < 1.0:  # the directions of hips and shoulders do not agree
+    if breadth < 1.0:
         return None
     x, y = left / breadth
     apart = positions[LEFT_ANKLE] - positions[RIGHT_ANKLE]
@@ -58,10 +62,11 @@ def ankles_apart(positions: F64) -> F64 | None:
 
 
 class CameraFeet:
-    """Compares the estimate at the time of each image with the image, and corrects the present estimate.
+    """Correct the estimated feet by camera images.
 
-    The errors of the estimate last longer than the latency of a camera (correlation 0.8 to 0.9), so an image that is
-    0.1 to 0.2 s old corrects the present feet. The axes are those of the user's facing.
+    Each image is compared with the estimate at the time of the image. The difference also corrects the present feet,
+    although the image is 0.1 to 0.2 s old, because the errors of the estimate change more slowly. Over this time, the
+    correlation of the errors is 0.8 to 0.9.
     """
 
     def __init__(self) -> None:
@@ -71,12 +76,12 @@ class CameraFeet:
     def clear(self) -> None:
         self._past.clear()
         self._image_ns: int | None = None
-        self._missing: F64 | None = None  # (3,) average of image minus estimate
+        self._missing: F64 | None = None  # (3,) average difference between images and estimates, in facing axes [m]
 
     def watch(self, seen: Landmarks) -> None:
-        """Add the landmarks of one image. Images with hidden legs are ignored."""
+        """Add the landmarks of one camera image. Images in which the legs are hidden are ignored."""
         if self._image_ns is not None and seen.stamp_ns <= self._image_ns:
-            self.clear()  # time has jumped back
+            self.clear()
         apart = None
         if seen.confidence >= SURE and seen.visibility[NEEDED].min() >= VISIBLE:
             apart = ankles_apart(seen.positions)
@@ -92,9 +97,9 @@ class CameraFeet:
         self._missing += share * (apart - estimate - self._missing)
 
     def correct(self, stamp_ns: int, feet: F64, yaw: float) -> None:
-        """Correct the numbers `feet` (2, 10) of an estimate in place. `yaw`: the user's facing in the room."""
+        """Correct the ankles of `feet` (2, 10) in place by the past images. `yaw` is the user's facing in the room."""
         if self._image_ns is None:
-            return  # there is no camera
+            return
         c, s = math.cos(yaw), math.sin(yaw)
         x, y, z = (feet[0, 3:6] - feet[1, 3:6]).tolist()
         while self._past and not 0 < stamp_ns - self._past[0][0] < PAST_S * 1e9:
@@ -116,22 +121,22 @@ class CameraFeet:
 
 
 class FootTrackers:
-    """Draws each foot to its body tracker, by the standard deviations of both."""
+    """Correct each estimated foot by its foot tracker, weighted by the standard deviations of both."""
 
     def __init__(self) -> None:
         self.clear()
 
     def clear(self) -> None:
-        self.shares = np.zeros(2)  # weight of the tracker in the estimate, 0 … 1
-        self._offsets = np.zeros((2, 3))  # tracker minus network, in the room, m
+        self.shares = np.zeros(2)  # weight of each foot's tracker in the estimate, from 0 to 1
+        self._offsets = np.zeros((2, 3))  # vector from the estimated ankle to the tracked ankle, in the room [m]
         self._started = False
 
     def carry(self, rotation: F64) -> None:
-        """Rotate the state with the room."""
+        """Rotate the stored offsets when the room is re-centred."""
         self._offsets = rot.rotate(rotation, self._offsets)
 
     def correct(self, frame: TrackerFrame, calibration: Calibration, feet: FeetEstimate, dt: float) -> None:
-        """Correct `feet` in place."""
+        """Correct `feet` by the foot trackers of the frame, in place. `dt` is the time since the last frame [s]."""
         blend = 1.0 - 0.5 ** (dt / BLEND_HALFLIFE_S) if self._started else 1.0
         self._started = True
         for foot in range(2):
@@ -158,7 +163,8 @@ class FootTrackers:
 
 
 def _ankle(frame: TrackerFrame, role: int, mounting: F64 | None) -> tuple[F64, F64]:
-    """Position and velocity of the ankle under a tracker; those of the tracker itself without a mounting."""
+    """Return position and velocity of the ankle that carries a tracker. Without a mounting, the ankle is assumed at the
+    tracker."""
     if mounting is None:
         return frame.positions[role], frame.velocities[role]
     joint = rot.multiply(frame.rotations[role], rot.inverse(mounting[3:]))

@@ -1,9 +1,9 @@
-"""Inputs of the step network: compiled, on a fixed grid of 60 Hz, and the same for training and live use.
+"""Compute the inputs of the step network at 60 Hz, with the same compiled code in training and in live use.
 
-One frame of trackers becomes `CHANNELS` plain numbers (`channels_of`). Between two frames the numbers are interpolated
-linearly onto the grid, so that a source of 15 to 120 Hz gives the same inputs. All inputs are in the axes of the
-headset's heading, and lengths are divided by the standing height. The rotation of the controllers is not used, so the
-grip does not matter.
+The function `channels_of` converts one tracker frame to 14 numbers, called channels. The channels are interpolated
+linearly to ticks of 60 Hz, so that tracker sources of 15 to 120 Hz give the same inputs. All inputs are in the axes of
+the headset's heading, and lengths are divided by the standing height. The rotation of the controllers is not used, so
+it does not matter how the user holds them.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from mm_ros.body.types import F32, F64
 from mm_ros.facing.inputs import axes_of, heading_of
 from mm_ros.maths.jit import njit
 
-RATE = 60.0  # Hz; rate of the frames that the network gets
-TICK_S = 1.0 / RATE  # time between two frames
+RATE = 60.0  # The network runs at this rate [Hz].
+TICK_S = 1.0 / RATE  # Time between two runs of the network.
 
-# Channels of a frame: head x y z, heading (unwrapped), pitch, roll; left hand x y z; right hand x y z; validity of both
-# hands.
+# The channels of a frame are, in this order: head (x, y, z), unwrapped heading, pitch and roll of the headset, left
+# hand (x, y, z), right hand (x, y, z), validity of the left hand, validity of the right hand.
 CHANNELS = 14
 HEADING, LEFT_VALID = 3, 12
 
-AVERAGES_S = (0.35, 1.5)  # time constants of the averages that are subtracted from the position
-YAW_AVERAGE_S = 1.0  # time constant of the average of the heading.
-# Hz; pass bands of the causal filters for the head's height and lateral position
+AVERAGES_S = (0.35, 1.5)  # Time constants of the two averages that are subtracted from the head position.
+YAW_AVERAGE_S = 1.0  # Time constant of the average that is subtracted from the heading.
+# Frequencies that the filters pass [Hz]: `BOB_HZ` for the head's height, `SWAY_HZ` for the head's lateral position.
 BOB_HZ, SWAY_HZ = (0.8, 4.0), (0.35, 1.8)
-AXES_TAU_S = 0.5  # time constant of the smoothed yaw that defines the lateral direction of the sway
-LEVEL_TAU_S = 1.0  # time constant of the mean amplitude of bob and sway.
-# Share of the standing height; if the mean amplitude is below this, the normalized bob and sway are small
+AXES_TAU_S = 0.5  # Time constant of the smoothed heading that defines the lateral direction.
+LEVEL_TAU_S = 1.0  # Time constant of the mean amplitudes of the head's vertical and lateral oscillation.
+# This share of the standing height is added to the mean amplitudes, so that small oscillations are not amplified.
 LEAST_LEVEL = 0.0015
 
 BLOCKS: tuple[tuple[str, int], ...] = (
@@ -47,20 +47,21 @@ BLOCKS: tuple[tuple[str, int], ...] = (
 )
 INPUTS = sum(n for _, n in BLOCKS)
 
-# Memory of the features, see `inputs_step`.
+# Indices of the numbers that `inputs_step` stores from one tick to the next.
 _STARTED, _LAST, _EMA = 0, 1, 1 + CHANNELS
 _YAW_MEAN = _EMA + 6
 _AXES_YAW = _YAW_MEAN + 1
-_LATERAL = _AXES_YAW + 1  # lateral position, integrated along the turning axes
-_BOB = _LATERAL + 1  # five numbers: low and high state, last value, level, level of the rate
+_LATERAL = _AXES_YAW + 1  # integral of the lateral velocity of the head
+# Each filter has five numbers: two states, the last value, the mean amplitude of the value and that of its rate.
+_BOB = _LATERAL + 1
 _SWAY = _BOB + 5
 _VALID = _SWAY + 5
 MEMORY = _VALID + 2
-FASTEST = 5.0  # limit of velocities, in standing heights per second, because faster motion is a tracking error
+FASTEST = 5.0  # Velocities are limited to this many standing heights per second; faster motion is a tracking error.
 
 
 def layout_hash() -> str:
-    """Hash of the input layout; a network with another hash is refused."""
+    """Return the hash of the input layout. A network file with another hash is refused."""
     text = f"steps inputs 1\n{RATE} {AVERAGES_S} {YAW_AVERAGE_S} {BOB_HZ} {SWAY_HZ} {AXES_TAU_S} {LEVEL_TAU_S}\n"
     text += "\n".join(f"{name} {n}" for name, n in BLOCKS)
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
@@ -68,10 +69,11 @@ def layout_hash() -> str:
 
 @njit
 def channels_of(positions: F64, rotations: F64, state: Any, last: F64, out: F64) -> None:
-    """Fill `out` (CHANNELS,) from the first three rows of a tracker frame.
+    """Write the channels of a tracker frame to `out` (CHANNELS,).
 
-    `last`: channels of the previous frame; its heading is needed to unwrap the new heading. A lost hand keeps its last
-    position relative to the head.
+    The first three rows of `positions`, `rotations` and `state` are those of the head, the left and the right hand.
+    The channels `last` of the previous frame serve to unwrap the heading. A lost hand keeps its last position relative
+    to the head.
     """
     c, s = heading_of(rotations[0], math.cos(last[HEADING]), math.sin(last[HEADING]))
     axes = np.empty(6)
@@ -80,7 +82,7 @@ def channels_of(positions: F64, rotations: F64, state: Any, last: F64, out: F64)
     turned = math.atan2(s, c) - last[HEADING]
     out[HEADING] = last[HEADING] + (turned + math.pi) % (2 * math.pi) - math.pi
     out[4] = math.asin(min(max(-axes[2], -1.0), 1.0))
-    # Left axis = up × forward; its height is the sine of the roll.
+    # The left axis of the headset is up × forward, and the z component of this axis is the sine of the roll.
     left_z = axes[3] * axes[1] - axes[4] * axes[0]
     out[5] = math.asin(min(max(left_z, -1.0), 1.0))
     for hand in range(2):
@@ -93,17 +95,16 @@ def channels_of(positions: F64, rotations: F64, state: Any, last: F64, out: F64)
 
 @njit
 def _band(memory: F64, at: int, x: float, low_hz: float, high_hz: float, dt: float, first: bool, out: F64) -> None:
-    """Causal first-order Butterworth band-pass (bilinear transform), with the rate and the mean amplitude of its
-    output.
+    """Filter `x` by a causal first-order Butterworth band-pass (bilinear transform).
 
-    `out`: value and rate [1/s], both divided by the mean amplitude.
+    `out` gets the filtered value, its rate [1/s], and both divided by their mean amplitudes.
     """
     if first:
         memory[at], memory[at + 1], memory[at + 2], memory[at + 3], memory[at + 4] = x, x, 0.0, 0.0, 0.0
     low = math.tan(math.pi * low_hz * dt)
     high = math.tan(math.pi * high_hz * dt)
-    # memory[at]: low-passed input at high_hz; memory[at + 1]: its slow part at low_hz. The states are those of
-    # trapezoidal integrators, so the filter is stable for any dt.
+    # `memory[at]` and `memory[at + 1]` are the states of two low-pass filters with trapezoidal integration, which is
+    # stable for any `dt`.
     v = (x - memory[at]) * high / (1.0 + high)
     smooth = memory[at] + v
     memory[at] = smooth + v
@@ -123,7 +124,7 @@ def _band(memory: F64, at: int, x: float, low_hz: float, high_hz: float, dt: flo
 
 @njit
 def inputs_step(channels: F64, height: float, memory: F64, out: F64) -> None:
-    """Fill `out` (INPUTS,) from the channels at one tick of the grid, and advance `memory` (MEMORY,)."""
+    """Write the inputs of the step network at one tick to `out` (INPUTS,), and update `memory` (MEMORY,)."""
     dt = TICK_S
     first = memory[_STARTED] == 0.0
     scale = 1.0 / height
@@ -185,7 +186,7 @@ def _limited(x: float) -> float:
 
 @njit
 def inputs_sequence(channels: F64, height: float, out: F32) -> None:
-    """Inputs (T, INPUTS) float32 of a window (T, CHANNELS) on the grid."""
+    """Write the inputs of the step network for a sequence of `channels` (T, CHANNELS) at 60 Hz to `out` (T, INPUTS)."""
     memory, row = np.zeros(MEMORY), np.empty(INPUTS)
     for t in range(channels.shape[0]):
         inputs_step(channels[t], height, memory, row)
@@ -194,7 +195,7 @@ def inputs_sequence(channels: F64, height: float, out: F32) -> None:
 
 @njit
 def carry_channels(channels: F64, x: float, y: float, z: float, yaw: float) -> None:
-    """Move channels (CHANNELS,) along with the room."""
+    """Transform the positions and the heading in `channels` (CHANNELS,) when the room is re-centred."""
     c, s = math.cos(yaw), math.sin(yaw)
     for at in (0, 6, 9):
         px, py = channels[at], channels[at + 1]
@@ -205,8 +206,8 @@ def carry_channels(channels: F64, x: float, y: float, z: float, yaw: float) -> N
 
 @njit
 def carry_memory(memory: F64, x: float, y: float, z: float, yaw: float, height: float) -> None:
-    """Move the memory along with the room after a snap turn or a re-centring. The filters of the height move by the
-    same shift."""
+    """Transform `memory` (MEMORY,), which `inputs_step` keeps, when the user makes a snap turn or re-centres the room.
+    """
     if memory[_STARTED] == 0.0:
         return
     carry_channels(memory[_LAST : _LAST + CHANNELS], x, y, z, yaw)

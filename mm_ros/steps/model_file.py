@@ -1,4 +1,4 @@
-"""Loading of the step network."""
+"""Load the step network."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from mm_ros.steps.inputs import layout_hash
 
 
 def load_step_model(settings: StepSettings) -> OnnxModel | None:
-    """Load the network that the settings select; None if steps are not estimated. The avatars of one process share the
-    network.
+    """Load the step network that the settings select, or return None if the setting `steps` is off. All avatars of one
+    process share the network.
     """
     if not settings.steps:
         return None

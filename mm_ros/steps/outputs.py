@@ -1,12 +1,13 @@
 """Order of the step network's outputs."""
 
-MOVES, CONTACT, EVENT = 0, 1, 2  # indices of the log odds that a foot moves, stands and touches down
-ANKLE = slice(3, 6)  # ankle relative to the point below the headset, in heading axes, divided by the standing height
-VELOCITY = slice(6, 9)  # 1/s
-LOG_SCALE, LOG_SPEED_SCALE = 9, 10  # logarithm of the mean error of position and velocity
-FEET = 11  # number of outputs for one foot; the left foot comes first.
-# Number of outputs for each of AHEAD_S: shift of the hips (2), cosine and sine of facing minus heading, two logarithms
-# of scales
+MOVES, CONTACT, EVENT = 0, 1, 2  # The outputs 0, 1 and 2 are the log odds that a foot moves, stands and touches down.
+# Ankle position relative to the point on the floor below the headset, in heading axes, divided by the standing height.
+ANKLE = slice(3, 6)
+VELOCITY = slice(6, 9)  # Velocity of the ankle, divided by the standing height [1/s].
+LOG_SCALE, LOG_SPEED_SCALE = 9, 10  # Logarithms of the expected errors of ankle position and ankle velocity.
+FEET = 11  # The network has this number of outputs for each foot. The left foot comes first.
+# The network has 6 outputs for each of the times `AHEAD_S`: the shift of the hips (2 numbers), cosine and sine of the
+# angle from the heading to the facing, and the logarithms of the expected errors of shift and facing.
 AHEAD = 6
-AHEAD_S = (0.33, 0.67, 1.0)  # times of the predicted positions
+AHEAD_S = (0.33, 0.67, 1.0)  # The network predicts the hips this many seconds ahead.
 OUTPUTS = 2 * FEET + AHEAD * len(AHEAD_S)

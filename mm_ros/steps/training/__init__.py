@@ -1,1 +1,1 @@
-"""Training of the step network from motion capture and procedural motion: writes one ONNX file."""
+"""Train the step network from motion capture and procedural motion, and write it to an ONNX file."""

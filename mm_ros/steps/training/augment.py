@@ -1,6 +1,6 @@
-"""Data augmentation: random windows of motion, as a headset and two controllers would report them.
+"""Data augmentation: draw random windows of motion as a headset and two controllers would report them.
 
-The variants are drawn differently from `mm_ros.tracking.simulation`, because that simulation is used for validation.
+The random errors are drawn differently from those of `mm_ros.tracking.simulation`, which is used for validation.
 """
 
 from __future__ import annotations
@@ -27,28 +27,29 @@ from mm_ros.steps.training.data import (
 )
 from mm_ros.tracking.calibration import HEADSET_IN_HEAD
 
-EVENT_HALF_TICKS = 2  # ticks before and after a touchdown that count as the event
+EVENT_HALF_TICKS = 2  # The ticks up to this many before and after a touchdown are labelled as the touchdown.
 
 
 @dataclass(frozen=True)
 class Augmentation:
-    """Options of the augmentation: probabilities per window, and sizes as ranges or standard deviations."""
+    """Options of the data augmentation. An option is a probability per window, a range (two numbers) or a standard
+    deviation."""
 
     mirror: float = 0.5
     reverse: float = 0.12
     speed: tuple[float, float] = (0.6, 1.5)
     size: tuple[float, float] = (0.85, 1.2)
-    head_lift: tuple[float, float] = (-0.03, 0.22)  # m; shift of head and hands above unchanged legs
+    head_lift: tuple[float, float] = (-0.03, 0.22)  # vertical shift of head and hands, while the legs do not change [m]
     height_error: float = 0.02
-    shrink: float = 0.40  # share of straight walks whose floor is shrunk along the path, so that steps become short
+    shrink: float = 0.40  # share of straight walks that are shortened along the path, so that the steps become short
     shrink_to: tuple[float, float] = (0.0, 0.8)
     sway_bob: tuple[float, float] = (0.6, 1.6)
     look_around: float = 0.5
     look_deg: tuple[float, float] = (8.0, 70.0)
     head_pitch: float = 7.0  # degrees, constant
     head_yaw: float = 3.0
-    frozen: float = 0.10  # share of windows in which both feet stand from a random frame on
-    body_moves: float = 0.25  # share of windows with squats and leans of head and hands alone
+    frozen: float = 0.10  # share of windows in which both feet stand still from a random frame on
+    body_moves: float = 0.25  # share of windows in which head and hands squat and lean, while the feet do not change
     other_hand: float = 0.25  # probability that a hand moves like a hand of another window
     still_hand: float = 0.1
     no_hands: float = 0.5
@@ -65,16 +66,19 @@ class Augmentation:
 
 @dataclass
 class Window:
-    """Inputs (T, INPUTS) and targets of one window. `valid` (T,) and `ahead_valid` (T, 3) select judged ticks."""
+    """Inputs (T, INPUTS) and targets of one window of motion.
+
+    The loss counts only the ticks that `valid` (T,) and, for the prediction, `ahead_valid` (T, 3) select.
+    """
 
     inputs: F32
     moves: F32  # (T, 2)
     contact: F32  # (T, 2)
     event: F32  # (T, 2)
-    ankles: F32  # (T, 2, 3) ankles relative to the floor below the head, in heading axes, divided by the height
+    ankles: F32  # (T, 2, 3) ankles relative to the floor below the head, in heading axes, divided by standing height
     velocities: F32  # (T, 2, 3)
-    ahead: F32  # (T, 3, 2) displacement of the hips on the floor, in heading axes, divided by the height
-    turned: F32  # (T, 3) facing at these times minus the present heading, rad
+    ahead: F32  # (T, 3, 2) horizontal displacement of the hips, in heading axes, divided by the standing height
+    turned: F32  # (T, 3) angle from the present heading to the facing at the predicted times [rad]
     valid: F32
     ahead_valid: F32
 
@@ -82,7 +86,7 @@ class Window:
 def window(
     sources: Sequence[Source], weights: F64, ticks: int, how: Augmentation, rng: np.random.Generator
 ) -> Window:
-    """Make a random window. `weights`: probability of each source."""
+    """Make a random window of motion. `weights` holds the probability of each source."""
     source = sources[int(rng.choice(len(sources), p=weights))]
     c, valid = _cut(source, ticks, how, rng)
     height = source.height
@@ -110,7 +114,7 @@ def window(
         _body_moves(c, height, rng)
     times = np.arange(len(c)) / RATE
     _device(c, times, how, rng)
-    speed = smoothed_speed(c[:, ANKLES])  # the targets are the true ankles, before device errors are added
+    speed = smoothed_speed(c[:, ANKLES])
     shown = c[:, :CHANNELS].copy()
     shown[:, LEFT_VALID:] = _validity(len(c), how, rng)
     _sampled(shown, how, rng)
@@ -119,8 +123,8 @@ def window(
 
 
 def _cut(source: Source, ticks: int, how: Augmentation, rng: np.random.Generator) -> tuple[F64, F64]:
-    """Cut a window and the second after it from a clip, at a random speed. After the end of the clip, the last pose is
-    held.
+    """Cut a window of motion and the second after the window from a clip, at a random playback speed. After the end of
+    the clip, the last pose is repeated.
     """
     n = ticks + round(AHEAD_S[-1] * RATE) + 1
     step = rng.uniform(*how.speed)
@@ -147,7 +151,7 @@ def mirrored(c: F64) -> F64:
 
 
 def shrink(c: F64, valid: F64, factor: float) -> None:
-    """Shorten the path of a straight walk; the hands keep their position relative to the head."""
+    """Shorten the path of a straight walk by `factor`, in place. Leave other motion unchanged."""
     last = int(valid.sum()) - 1
     way = c[last, :2] - c[0, :2]
     length = float(np.hypot(*way))
@@ -167,7 +171,7 @@ def shrink(c: F64, valid: F64, factor: float) -> None:
 
 
 def _freeze(c: F64, rng: np.random.Generator) -> None:
-    """Make both feet stand from a random frame on, while the head sways slowly."""
+    """Make both feet stand still from a random frame on, while the head sways slowly."""
     contact = np.flatnonzero(c[:, CONTACT].min(1) > 0.5)
     if not len(contact):
         return
@@ -184,7 +188,7 @@ def _freeze(c: F64, rng: np.random.Generator) -> None:
     sway -= sway[0]
     sway[:, 2] *= 0.3
     c[first:, :3] += sway
-    if rng.random() < 0.5:  # the hands keep moving relative to the head
+    if rng.random() < 0.5:
         c[first:, 6:12] = np.tile(c[first:, :3], 2) + hand
     else:
         c[first:, 6:9] += sway
@@ -208,7 +212,7 @@ def _scale(c: F64, size: float) -> None:
 
 
 def _sway_bob(c: F64, how: Augmentation, rng: np.random.Generator) -> None:
-    """Scale the fast part of the head's lateral and vertical motion."""
+    """Scale the fast part of the lateral and vertical motion of head and hands by random factors."""
     p = c[:, :3]
     slow = _smooth(p, 0.5)
     fast = p - slow
@@ -223,7 +227,7 @@ def _sway_bob(c: F64, how: Augmentation, rng: np.random.Generator) -> None:
 
 
 def _smooth(x: F64, seconds: float) -> F64:
-    """Gaussian-like smoothing by three moving averages; the ends are continued by the end values."""
+    """Smooth `x` along its first axis by three moving averages, which together are close to a Gaussian filter."""
     n = max(1, int(seconds * RATE / 2))
     for _ in range(3):
         padded = np.concatenate([np.repeat(x[:1], n, 0), x, np.repeat(x[-1:], n, 0)])
@@ -245,7 +249,7 @@ def _borrow(c: F64, hand: int, donor: Source, height: float, rng: np.random.Gene
 
 
 def _still_hand(c: F64, hand: int, rng: np.random.Generator) -> None:
-    """Hold the hand at one place relative to the smoothed body."""
+    """Keep the hand at a constant position relative to the head and to the smoothed facing."""
     own = 6 + 3 * hand
     f = int(rng.integers(len(c)))
     yaw = _smooth(c[:, FACING : FACING + 1], 0.3)[:, 0]
@@ -258,7 +262,7 @@ def _still_hand(c: F64, hand: int, rng: np.random.Generator) -> None:
 
 
 def _body_moves(c: F64, height: float, rng: np.random.Generator) -> None:
-    """Add squats and leans of head and hands, while the feet do not change."""
+    """Add squats and leans to the motion of head and hands, while the feet do not change."""
     n = len(c)
     times = np.arange(n) / RATE
     at = rng.uniform(0.3, 3.0)
@@ -280,7 +284,8 @@ def _body_moves(c: F64, height: float, rng: np.random.Generator) -> None:
 
 
 def _device(c: F64, times: F64, how: Augmentation, rng: np.random.Generator) -> None:
-    """Add constant errors of the headset and a head that looks around; the headset rotates about the head joint."""
+    """Add constant errors of the headset pose, and rotations of the head about its joint as if the user looked around.
+    """
     before = c[:, HEADING : HEADING + 2].copy()
     if rng.random() < how.look_around:
         amplitude = np.radians(rng.uniform(*how.look_deg))
@@ -315,7 +320,7 @@ def _validity(n: int, how: Augmentation, rng: np.random.Generator) -> F64:
 
 
 def _sampled(shown: F64, how: Augmentation, rng: np.random.Generator) -> None:
-    """Add noise and reduce the rate: fewer samples of the devices are interpolated back onto the grid."""
+    """Add noise, and lower the rate of the devices: take fewer samples and interpolate them to 60 Hz."""
     n = len(shown)
     if rng.random() < how.noise:
         m, rad = how.noise_m * rng.random(), np.radians(how.noise_deg) * rng.random()
@@ -361,8 +366,8 @@ def _targets(shown: F64, c: F64, speed: F64, height: float, valid: F64, ticks: i
     shift = c[later][..., HIPS_XY] - c[:ticks, None, HIPS_XY]
     flat = np.concatenate([shift, np.zeros((*shift.shape[:2], 1))], axis=-1)
     facing = c[later, FACING] - heading[:, None]
-    # The first ticks are not judged because the memory is still empty, and the ends of clips because the pose is held
-    # there.
+    # The loss ignores the first ticks, when the network's memory is still empty, and the ends of clips, where the pose
+    # is repeated.
     judged = valid[:ticks].copy()
     judged[:10] = 0
     end = int(valid.sum())

@@ -1,4 +1,4 @@
-"""Training data: devices, ankles and facing of each clip, at 60 Hz, as plain channels."""
+"""Training data of the step network: head, hands, ankles and facing of each clip at 60 Hz."""
 
 from __future__ import annotations
 
@@ -22,21 +22,24 @@ from mm_ros.motion.procedural.user import SyntheticUser
 from mm_ros.steps.inputs import CHANNELS, RATE, channels_of
 from mm_ros.tracking.calibration import CONTROLLER_ALONG_HAND, HEADSET_IN_HEAD
 
-# Columns of a source, after the channels of `mm_ros.steps.inputs`.
+# The columns of a `Source` are the channels of `mm_ros.steps.inputs`, followed by the columns below.
 ANKLES = slice(CHANNELS, CHANNELS + 6)  # left, right: x y z
 CONTACT = slice(ANKLES.stop, ANKLES.stop + 2)
-FACING = CONTACT.stop  # yaw of the body, unwrapped
+FACING = CONTACT.stop  # This column holds the unwrapped yaw of the body.
 HIPS_XY = slice(FACING + 1, FACING + 3)
 COLUMNS = HIPS_XY.stop
 
-# A touchdown is the moment when an ankle falls below the speed SLOW after it was faster than FAST and moved by MOVED or
-# more.
+# A touchdown is the moment when the speed of an ankle falls below `SLOW` [m/s], after the ankle was faster than `FAST`
+# [m/s] and moved by at least `MOVED_M`.
 FAST, SLOW, MOVED_M, SMOOTHED_S = 0.25, 0.12, 0.06, 0.1
 
 
 @dataclass(frozen=True)
 class Source:
-    """One clip at 60 Hz: columns (T, COLUMNS), and the height of the headset of the standing person [m]."""
+    """Training data of one clip at 60 Hz.
+
+    `columns` (T, COLUMNS) is explained above; `height` is that of the headset while the person stands [m].
+    """
 
     name: str
     subject: str
@@ -48,7 +51,8 @@ class Source:
 
 
 def sources_of(clips: Sequence[Clip], tell: Callable[[str, int, int], None] | None = None) -> list[Source]:
-    """Make the sources of all clips. The constant yaw of each subject's head markers is removed."""
+    """Convert clips to training data. The mean angle from the facing to the head is removed for each subject, because
+    head markers are often rotated by a constant angle."""
     groups: dict[str, list[Clip]] = defaultdict(list)
     for clip in clips:
         if clip.seconds >= 1.0:
@@ -64,7 +68,7 @@ def sources_of(clips: Sequence[Clip], tell: Callable[[str, int, int], None] | No
 
 
 def procedural_clips() -> list[Clip]:
-    """Procedural motion with known steps: all recipes of the default database, and four synthetic users."""
+    """Make procedural motion with known steps: all recipes of the default database, and four synthetic users."""
     clips = [replace(c, subject="procedural") for c in make_clips(0)]
     for seed in range(4):
         user = SyntheticUser(seed, 0.9 + 0.07 * seed).clip(180.0)
@@ -97,7 +101,7 @@ def _all_channels(positions: F64, rotations: F64, out: F64) -> None:
 
 
 def smoothed_speed(ankles: F64, rate: float = RATE) -> F64:
-    """Speed (T, 2) of both ankles (T, 6) [m/s], from positions that are averaged over 0.1 s."""
+    """Compute the speed (T, 2) of both `ankles` (T, 6) [m/s] from positions that are averaged over 0.1 s."""
     n = max(1, round(SMOOTHED_S * rate) // 2 * 2 + 1)
     half = n // 2
     padded = np.concatenate([np.repeat(ankles[:1], half, 0), ankles, np.repeat(ankles[-1:], half, 0)])
@@ -109,7 +113,8 @@ def smoothed_speed(ankles: F64, rate: float = RATE) -> F64:
 
 @njit
 def touchdowns_of(speed: F64, ankle: F64) -> NDArray[np.bool_]:
-    """Frames (T,) of touchdowns of one foot: `speed` (T,) [m/s], `ankle` (T, 3) [m]."""
+    """Return for each of T frames whether one foot touches down, from the `speed` (T,) [m/s] and the position (T, 3)
+    [m] of its ankle."""
     out = np.zeros(len(speed), np.bool_)
     start, fast, away = 0, False, 0.0
     for f in range(len(speed)):

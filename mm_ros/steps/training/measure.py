@@ -1,4 +1,4 @@
-"""Measurement of a step network on whole clips of people outside its training data, and the choice among networks."""
+"""Measure a step network on whole clips of people who are not in its training data, and choose among networks."""
 
 from __future__ import annotations
 
@@ -17,16 +17,21 @@ from mm_ros.steps.inputs import CHANNELS, INPUTS, RATE, inputs_sequence, layout_
 from mm_ros.steps.training.augment import shrink
 from mm_ros.steps.training.data import ANKLES, Source, smoothed_speed, sources_of, touchdowns_of
 
-TOLERANCE_S, ANY_FOOT_S = 0.2, 0.3  # longest time between matching touchdowns of one foot, and of either foot
+# An estimated touchdown matches a true one if at most this time lies between them. `TOLERANCE_S` holds if the foot must
+# be the same, `ANY_FOOT_S` if not.
+TOLERANCE_S, ANY_FOOT_S = 0.2, 0.3
 STILL = 0.1  # m/s
-WALKS = 0.4  # m/s; a walk has at least this mean speed of the head over a second
-CHOOSING_USERS, CHOOSING_S = (101, 102), 60.0  # seeds of users who are not in the training data, and duration of each
-SHORT_STEPS = 0.4  # the steps of a straight walk are shortened to this share of their length
+WALKS = 0.4  # The user walks if the mean speed of the head over one second exceeds this value [m/s].
+# Networks are compared on clips of this duration by two synthetic users, made from random seeds 101 and 102. These
+# users are not in the training data.
+CHOOSING_USERS, CHOOSING_S = (101, 102), 60.0
+SHORT_STEPS = 0.4  # The steps of straight walks are shortened to this share of their length for a second comparison.
 
 
 def choosing_sets(captured: Sequence[Source]) -> dict[str, list[Source]]:
-    """The kinds of motion on which the length of the training is chosen. A score on captured motion alone would not
-    show that a network is overfitted to the people of its training data.
+    """Make the three kinds of motion on which the length of the training is chosen.
+
+    A score on captured motion alone would not show that a network is overfitted to the people of its training data.
     """
     users = [SyntheticUser(seed, 0.95 + 0.1 * k).clip(CHOOSING_S) for k, seed in enumerate(CHOOSING_USERS)]
     short = [shrunk for s in captured if (shrunk := _shrunk(s)) is not s]
@@ -34,7 +39,7 @@ def choosing_sets(captured: Sequence[Source]) -> dict[str, list[Source]]:
 
 
 def _shrunk(source: Source) -> Source:
-    """A straight walk with short steps; other motion as it is."""
+    """Shorten the steps if the motion is a straight walk, and return other motion unchanged."""
     columns = source.columns.astype(np.float64)
     shrink(columns, np.ones(len(columns)), SHORT_STEPS)
     if np.array_equal(columns, source.columns):
@@ -43,7 +48,7 @@ def _shrunk(source: Source) -> Source:
 
 
 def score(figures: Mapping[str, Mapping[str, float]]) -> float:
-    """Score of a network, computed from its figures on each kind of motion; larger is better."""
+    """Compute the score of a network from its `figures` on each kind of motion. A larger score is better."""
     values = [f["footfall_f1"] + f["contact_agreement"] - f["walking_ankle_cm"] / 50 for f in figures.values() if f]
     return float(np.mean(values)) if values else 0.0
 
@@ -51,7 +56,7 @@ def score(figures: Mapping[str, Mapping[str, float]]) -> float:
 def measured(
     path: Path, sources: Sequence[Source], tell: Callable[[str, int, int], None] | None = None
 ) -> dict[str, float]:
-    """Figures over all clips at 60 Hz; empty without clips."""
+    """Measure the step network in the file `path` on all clips. The result is empty if there are no clips."""
     if not sources:
         return {}
     model = OnnxModel(path, "steps", layout_hash())
@@ -93,7 +98,11 @@ def _figure(x: float) -> float:
 
 
 def estimated(model: OnnxModel, channels: F64, height: float) -> tuple[F64, list[F64], F64]:
-    """Ankles (T, 2, 3) in the room, touchdown times of both feet [s], probability of motion (T, 2)."""
+    """Run the step network on `channels` (T, CHANNELS).
+
+    Return the ankles (T, 2, 3) in the room, the touchdown times of both feet [s], and the probabilities (T, 2) that
+    each foot moves.
+    """
     inputs = np.empty((len(channels), INPUTS), np.float32)
     inputs_sequence(channels, height, inputs)
     state, events = model.nothing(), Touchdowns(StepSettings().touchdown_threshold)
@@ -110,8 +119,11 @@ def estimated(model: OnnxModel, channels: F64, height: float) -> tuple[F64, list
 
 
 def footfalls(true: Sequence[F64], found: Sequence[F64]) -> F64:
-    """Return five counts: pairs of true and found footfalls of the same foot within TOLERANCE_S; true footfalls; found
-    footfalls; pairs with the same foot among the pairs of any feet; pairs of any feet.
+    """Compare the times of true and of found footfalls, and return five counts.
+
+    The first count is the number of pairs of a true and a found footfall of the same foot within `TOLERANCE_S`. The
+    second and the third are the numbers of true and of found footfalls. The fifth is the number of found footfalls that
+    have a true footfall of either foot within `ANY_FOOT_S`; for the fourth count the feet must also be the same.
     """
     hits = same = near = 0
     both = [(float(t), foot) for foot in range(2) for t in true[foot]]

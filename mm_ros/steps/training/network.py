@@ -1,4 +1,4 @@
-"""The step network in torch, its loss, and its ONNX file."""
+"""Define the step network in torch with its loss, and convert the network to an ONNX file and back."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from mm_ros.steps.outputs import (
     VELOCITY,
 )
 
-CLIP = 8.0  # standard deviations to which inputs are limited, because larger ones are tracking errors
-MIN_LOG, MAX_LOG = -4.6, 0.7  # limits of the logarithm of the scales
+CLIP = 8.0  # Inputs are limited to this many standard deviations, because larger values are tracking errors.
+MIN_LOG, MAX_LOG = -4.6, 0.7  # The logarithms of the expected errors are limited to this range.
 
 
 @dataclass(frozen=True)
 class NetworkPlan:
-    first: int = 80  # units of the linear layer before the recurrent ones
-    units: int = 128  # state size of each of the two gated recurrent units
+    first: int = 80  # number of outputs of the linear layer before the recurrent layers
+    units: int = 128  # size of the state of each of the two recurrent layers
 
 
 class StepNetwork(nn.Module):
-    """Network of a linear layer, two gated recurrent units and a linear layer."""
+    """Network that consists of a linear layer, two recurrent layers (GRU) and another linear layer."""
 
     def __init__(self, plan: NetworkPlan) -> None:
         super().__init__()
@@ -50,19 +50,20 @@ class StepNetwork(nn.Module):
         self.last = nn.Linear(plan.units, OUTPUTS)
 
     def normalize_by(self, inputs: Tensor) -> None:
-        """Set mean and scale; the scale has a minimum, because some inputs may be constant in the training data."""
+        """Set the normalization to mean and standard deviation of `inputs`. The standard deviation is at least 0.02,
+        because some inputs may be constant in the training data."""
         self.mean.copy_(inputs.mean(0))
         self.scale.copy_(inputs.std(0).clamp(min=0.02))
 
     def forward(self, x: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Compute outputs (B, T, OUTPUTS) and the state (2, B, units) from inputs (B, T, INPUTS)."""
+        """Compute the outputs (B, T, OUTPUTS) and the state (2, B, units) from the inputs `x` (B, T, INPUTS)."""
         x = ((x - self.mean) / self.scale).clamp(-CLIP, CLIP)
         h, state = self.recurrent(torch.relu(self.first(x)), state)
         return self.last(h), state
 
 
 def loss(out: Tensor, batch: dict[str, Tensor]) -> Tensor:
-    """Sum of the likelihoods of all outputs over the valid ticks."""
+    """Compute the training loss: the weighted sum of the negative log likelihoods of all outputs at valid ticks."""
     valid = batch["valid"]
     total = valid.sum().clamp(min=1.0)
     feet = out[..., : 2 * FEET].unflatten(-1, (2, FEET))
@@ -92,15 +93,15 @@ def loss(out: Tensor, batch: dict[str, Tensor]) -> Tensor:
 
 
 def network_of(path: Path) -> StepNetwork:
-    """Read the network of a file that `onnx_of` has written; raise MmRosError for other files."""
+    """Read the network from a file that `onnx_of` has written, and raise MmRosError for other files."""
     import onnx
     from onnx import numpy_helper
 
-    OnnxModel(path, "steps", layout_hash())  # refuses files of another kind or layout, and damaged files
+    OnnxModel(path, "steps", layout_hash())  # raises an error for damaged files and for other kinds of network
     kept = {i.name: numpy_helper.to_array(i).astype(np.float32) for i in onnx.load(path).graph.initializer}
     try:
         units, first = kept["w_last_half"].shape[0], kept["w_first_half"].shape[1]
-        # exchanges the gates in the same way as `onnx_of`
+        # The order of the gates differs between torch and ONNX, as explained in `onnx_of`.
         order = np.r_[units : 2 * units, 0:units, 2 * units : 3 * units]
         weights = {
             "mean": kept["mean"], "scale": 1 / kept["inverse"],
@@ -120,8 +121,9 @@ def network_of(path: Path) -> StepNetwork:
 
 
 def onnx_of(network: StepNetwork, metadata: dict[str, str]) -> bytes:
-    """Make the ONNX file of one tick, which maps inputs (1, INPUTS) and state (2, 1, units) to outputs (1, OUTPUTS) and
-    the new state.
+    """Return the content of an ONNX file that runs the network for one tick.
+
+    The graph maps inputs (1, INPUTS) and the state (2, 1, units) to outputs (1, OUTPUTS) and the new state.
     """
     from onnx import TensorProto, helper, numpy_helper
 
@@ -154,7 +156,7 @@ def onnx_of(network: StepNetwork, metadata: dict[str, str]) -> bytes:
     nodes.append(helper.make_node("Split", ["remembered", parts], ["old_0", "old_1"], axis=0))
     axis = constant("time", [0], np.int64)
     for k in range(2):
-        # torch orders the gates reset, update, new; ONNX orders them update, reset, new.
+        # The gates of a GRU layer have the order reset, update, new in torch, and update, reset, new in ONNX.
         order = np.r_[units : 2 * units, 0:units, 2 * units : 3 * units]
         into = weights(f"recurrent.weight_ih_l{k}")[order][None]
         back = weights(f"recurrent.weight_hh_l{k}")[order][None]
@@ -172,8 +174,8 @@ def onnx_of(network: StepNetwork, metadata: dict[str, str]) -> bytes:
     node("Gemm", [x, half("w_last", weights("last.weight").T), constant("b_last", weights("last.bias"))], "steps")
     shape = [2, 1, units]
     value = helper.make_tensor_value_info
-    # `tick` is not used: mm_ros runs this network only at ticks, but the loader gives the same inputs to every
-    # recurrent network.
+    # The graph ignores its input `tick`, which exists because `OnnxModel` gives the same inputs to every recurrent
+    # network.
     inputs = [
         value("trackers", TensorProto.FLOAT, [1, INPUTS]), value("remembered", TensorProto.FLOAT, shape),
         value("tick", TensorProto.FLOAT, [1]),

@@ -1,4 +1,4 @@
-"""Training of the step network: random windows of motion, fit, measurement on people left out, ONNX file."""
+"""Train the step network on random windows of motion, and write it to an ONNX file."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from mm_ros.steps.training.augment import Augmentation, Window, window
 from mm_ros.steps.training.data import Source
 from mm_ros.steps.training.network import NetworkPlan, StepNetwork, loss, onnx_of
 
-Tell = Callable[[str, int, int], None]  # callback with the name of the step, the number done, and the total number
-CHECKPOINT = 500  # batches between two measurements
-NORMALIZED_BY = 200  # windows from which mean and scale of the inputs are computed
+Tell = Callable[[str, int, int], None]  # A progress callback gets a label, the number of items done, and their total.
+CHECKPOINT = 500  # The network is measured each time after this many batches.
+NORMALIZED_BY = 200  # Mean and standard deviation of the inputs are computed from this many windows.
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,9 @@ class TrainOptions:
     seed: int = 0
     batches: int = 2000
     windows: int = 32  # per batch
-    ticks: int = 300  # ticks of each window: 5 s
+    ticks: int = 300  # length of each window in ticks of 1/60 s
     learning_rate: float = 2.5e-3
-    # learning rate when a network is trained further; with a larger rate it would lose what it has learned
+    # The learning rate is smaller if an existing network is trained further, so that its accuracy is kept.
     learning_rate_again: float = 1e-3
     weight_decay: float = 0.02
     procedural: float = 0.15  # share of windows from subjects whose name begins with "procedural"
@@ -45,8 +45,10 @@ class TrainOptions:
 
 
 def shares_of(sources: Sequence[Source], procedural: float) -> F64:
-    """Return the probability of each source (S,). Within captured and within procedural motion, it is proportional to
-    the duration of the source.
+    """Return the probability (S,) with which each source is drawn.
+
+    The sources of procedural motion have the probability `procedural` together. Within captured and within procedural
+    motion, the probability of a source is proportional to its duration.
     """
     length = np.array([len(s) for s in sources], np.float64)
     made = np.array([s.subject.startswith("procedural") for s in sources])
@@ -60,8 +62,8 @@ def fit(
     sources: Sequence[Source], options: TrainOptions, tell: Tell,
     checkpoint: Callable[[StepNetwork, int], None] | None = None, start: StepNetwork | None = None,
 ) -> StepNetwork:  # fmt: skip
-    """Train one network, either a new one or the network `start`. `checkpoint` is called every CHECKPOINT batches and
-    after the last one.
+    """Train a new network, or continue to train the network `start`. The function `checkpoint` is called every 500
+    batches (`CHECKPOINT`) and after the last batch.
     """
     if not sources:
         raise MmRosError("there is no motion to train on: all clips are shorter than a second, or left out")
@@ -96,7 +98,7 @@ def fit(
             tell(f"fit, loss {mean:.3f}, batch", k + 1, options.batches)
         if checkpoint is not None and ((k + 1) % CHECKPOINT == 0 or k + 1 == options.batches):
             checkpoint(network, k + 1)
-    with torch.no_grad():  # the weights are rounded, because the file stores half precision
+    with torch.no_grad():  # The weights are rounded, because the ONNX file stores them in half precision.
         for p in network.parameters():
             p.copy_(p.half().float())
     return network
@@ -111,7 +113,7 @@ def metadata_of(
     network: StepNetwork, options: TrainOptions, sources: Sequence[Source], left_out: Sequence[str], credit: str,
     figures: dict[str, Any],
 ) -> dict[str, str]:  # fmt: skip
-    """Metadata of the file; values are text, as ONNX requires."""
+    """Make the metadata of the ONNX file. All values are text, as the ONNX format requires."""
     return {
         "kind": "steps",
         "version": str(VERSION),
