@@ -1,1 +1,1 @@
-"""Errors, settings, cache, atomic files and processes."""
+"""Errors, settings, the cache folder, files and processes: what all other packages use."""

@@ -1,6 +1,6 @@
-"""The cache folder of mm_ros, for files that can be made again: compiled kernels and the default database.
+"""The cache folder of mm_ros contains files that can be made again: compiled functions and the default database.
 
-`mm_ros/__init__.py` imports this module before numba, so it is fast and needs only the standard library.
+`mm_ros/__init__.py` imports `cache.py` before numba, so `cache.py` must load fast and imports only Python modules.
 """
 
 import fcntl
@@ -19,13 +19,13 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
-# The tag of https://bford.info/cachedir: backups skip such a folder, and `mm_ros clean` may remove it.
+# A file of this name marks a folder as a cache (https://bford.info/cachedir): backup programs skip the folder.
 TAG = "CACHEDIR.TAG"
 TAG_TEXT = "Signature: 8a477f597d28d172789f06886806bc55\n# Made by mm_ros; `mm_ros clean` removes this folder.\n"
 UNUSED_DAYS = 7.0
 
 _PACKAGE = Path(__file__).resolve().parents[1]
-# Packages with compiled functions, or with constants that are compiled into them.
+# Packages of mm_ros that contain functions compiled by numba, or constants that these functions use.
 _COMPILED = (
     *("maths", "body", "search", "motion", "tracking", "facing"),
     *("trajectory", "matching", "pose", "robot", "show"),
@@ -33,25 +33,25 @@ _COMPILED = (
 
 
 def cache_root() -> Path:
-    """`$MM_ROS_CACHE`, else `$XDG_CACHE_HOME/mm_ros`, else `~/.cache/mm_ros`. The folder may not exist yet."""
+    """Return the path of the cache folder: `$MM_ROS_CACHE`, else `$XDG_CACHE_HOME/mm_ros`, else `~/.cache/mm_ros`."""
     own = os.environ.get("MM_ROS_CACHE")
     return Path(own) if own else cache_root_by_default()
 
 
 def cache_root_by_default() -> Path:
     xdg = os.environ.get("XDG_CACHE_HOME")
-    # The XDG specification requires that a relative path is ignored.
+    # The XDG specification requires that programs ignore a relative path in XDG_CACHE_HOME.
     if xdg and Path(xdg).is_absolute():
         return Path(xdg) / "mm_ros"
     try:
         return Path("~/.cache").expanduser() / "mm_ros"
-    except RuntimeError:  # the user has no home folder, for example in a container whose user id has no name
+    except RuntimeError:  # The user has no home folder, as in some containers.
         return _temporary()
 
 
 def writable_root() -> Path:
-    """Return the cache folder, which is created if it is missing. If it cannot be created, return a private temporary
-    folder and print a warning.
+    """Return the cache folder and create it if it is missing. If the cache folder cannot be created or written, return
+    a private temporary folder and print a warning.
     """
     root, fallback = cache_root(), _temporary()
     if root != fallback and _can_write(root):
@@ -63,12 +63,12 @@ def writable_root() -> Path:
     fresh = Path(tempfile.mkdtemp(prefix="mm_ros-"))
     why = f"{fallback} is not a folder that only this user can use" if root == fallback else f"{root} is not writable"
     _warn(f"cache folder {why}", fresh)
-    os.environ["MM_ROS_CACHE"] = str(fresh)  # this process and its children use the temporary folder from now on
+    os.environ["MM_ROS_CACHE"] = str(fresh)  # This process and its child processes now use the temporary folder.
     return fresh
 
 
 def _is_private(folder: Path) -> bool:
-    """Whether only this user can use the folder. Another user's pickled kernels could run that user's code."""
+    """Check that only this user can write to the folder: a pickle file of another user could run foreign code."""
     try:
         with suppress(FileExistsError):
             folder.mkdir(mode=0o700)
@@ -91,7 +91,7 @@ def _warn(why: str, fallback: Path) -> None:
 
 
 def is_writable(folder: Path) -> bool:
-    """Whether the folder is writable or could be created. The function does not create it."""
+    """Return whether the folder is writable or, if it does not exist, could be created."""
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     return os.access(folder, os.W_OK | os.X_OK)
@@ -108,18 +108,17 @@ def _can_write(folder: Path) -> bool:
 
 
 def is_ours(folder: Path) -> bool:
-    """Whether mm_ros alone uses the folder: MM_ROS_CACHE may name a folder with other files."""
+    """Return whether mm_ros alone uses the folder, because MM_ROS_CACHE may name a folder with files of the user."""
     return (folder / TAG).is_file() or folder == cache_root_by_default()
 
 
 @cache
 def kernels_key() -> str:
-    """Hash of everything that compiled kernels depend on: sources of the compiled packages, numba, Python, CPU.
+    """Return a hash of all that compiled functions depend on: their sources and the versions of numba, Python and CPU.
 
-    The path of the checkout is not included, so that checkouts with the same sources share their kernels.
-
-    numba checks only the file of a function, not other files whose functions are compiled into it: after a change
-    there, old machine code would stay in use.
+    The path of the checkout is not part of the hash, so checkouts with equal sources share their compiled functions.
+    The hash is needed because numba compares only the file of a compiled function with its cache. After a change in
+    another file, whose code is compiled into the function, numba alone would use old machine code.
     """
     digest = hashlib.sha256()
     sources = (source for package in _COMPILED for source in (_PACKAGE / package).rglob("*.py"))
@@ -138,7 +137,7 @@ def _numba_version() -> str:
 
 
 def _cpu() -> str:
-    """Model and features of the CPU: machines with different CPUs may share a home folder."""
+    """Return model and features of the CPU, because machines with different CPUs may share a home folder."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -148,7 +147,7 @@ def _cpu() -> str:
 
 
 def configure_numba() -> None:
-    """Set numba's cache folder and one thread, unless the environment already sets them."""
+    """Set the cache folder of numba and limit numba to one thread, unless environment variables set other values."""
     os.environ.setdefault("NUMBA_NUM_THREADS", "1")
     if "NUMBA_CACHE_DIR" in os.environ or "numba" in sys.modules:
         return
@@ -156,12 +155,11 @@ def configure_numba() -> None:
 
 
 def configure_bytecode() -> None:
-    """Keep Python's compiled modules in the cache folder if Python is set not to write them beside the sources.
+    """Store Python's bytecode in the cache folder if PYTHONDONTWRITEBYTECODE forbids bytecode beside the sources.
 
-    With PYTHONDONTWRITEBYTECODE, as in many containers, a node would compile about 300 modules at each start (1.2 s of
-    CPU time). The setting applies to the processes that mm_ros starts; a program that imports mm_ros keeps its own
-    setting. A cache folder without kernels is not used: either `mm_ros clean` has emptied it, or no node has been
-    started yet.
+    Many containers set PYTHONDONTWRITEBYTECODE. Without stored bytecode, each node would compile about 300 Python
+    modules at its start, which takes 1.2 s of CPU time. Only the processes that mm_ros starts store their bytecode.
+    No bytecode is stored while the cache folder contains no compiled functions, for example after `mm_ros clean`.
     """
     if sys.dont_write_bytecode and sys.pycache_prefix is None and (cache_root() / "kernels").is_dir():
         environment = hashlib.sha256(sys.prefix.encode()).hexdigest()[:16]
@@ -169,7 +167,7 @@ def configure_bytecode() -> None:
 
 
 def forget_old_code(days: float = 30.0) -> None:
-    """Remove folders of kernels and bytecode unused for `days`: each change of the sources leads to new folders."""
+    """Remove the folders of compiled code that were not used for `days`; each change of the sources makes a new one."""
     current = (Path(os.environ.get("NUMBA_CACHE_DIR", "")), Path(sys.pycache_prefix or ""))
     for folder in current:
         mark_used(folder)
@@ -180,18 +178,16 @@ def forget_old_code(days: float = 30.0) -> None:
 
 
 def mark_used(path: Path) -> None:
-    """Set the file time to now, so that it is the time of the last use."""
+    """Set the modification time of `path` to the present, because `unused` reads it as the time of the last use."""
     with suppress(OSError):
         os.utime(path)
 
 
 def unused(folder: Path, pattern: str, days: float = UNUSED_DAYS) -> list[Path]:
-    """Return the paths that were unused for `days`. Newer paths may still be in use by another checkout or an older
-    version.
-    """
+    """Return the paths in `folder` that match `pattern` and were not used for `days`."""
     out = []
     for path in folder.glob(pattern):
-        with suppress(OSError):  # another process has just removed the folder
+        with suppress(OSError):  # Another process may have removed the folder in the meantime.
             if time.time() - path.stat().st_mtime > days * 86400:
                 out.append(path)
     return out
@@ -199,7 +195,7 @@ def unused(folder: Path, pattern: str, days: float = UNUSED_DAYS) -> list[Path]:
 
 @contextmanager
 def locked(name: str) -> Iterator[None]:
-    """Lock `name` against other processes. The operating system frees the lock when its process dies."""
+    """Lock `name` against other processes. The operating system frees the lock when the locking process ends."""
     folder = writable_root() / "locks"
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / f"{name}.lock").open("w") as handle:

@@ -1,6 +1,6 @@
-"""CRC-32 of each megabyte of a file's body, and a cache of the files that passed the check.
+"""Checksums (CRC-32) of each megabyte of a file after its header, and a record of the files that were checked.
 
-A check reads the file rather than its memory map: mapped pages would count as memory of the process.
+A check reads the file instead of its memory map, because mapped pages would count as memory of the process.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _KEPT_DAYS = 90.0
 
 
 def block_checksums(parts: Iterable[bytes | memoryview]) -> dict[str, Any]:
-    """Checksums for the header of a file whose body consists of these parts."""
+    """Return the checksums that the header of a file states for its body, which consists of `parts`."""
     blocks: list[int] = []
     crc, room = 0, BLOCK
     for part in parts:
@@ -38,8 +38,8 @@ def block_checksums(parts: Iterable[bytes | memoryview]) -> dict[str, Any]:
 
 
 class BodyChecksums:
-    """Checksums of one file's body. `said`: entry of the checksums in the file's header; None in a file of an older
-    mm_ros."""
+    """Checksums of the body of a file. `said` is the entry of the file's header with the checksums; files written by
+    older versions of mm_ros have no such entry (None)."""
 
     def __init__(self, path: Path, body: int, size: int, said: Any) -> None:
         self.path, self._body, self._blocks, self._block = path, body, (), BLOCK
@@ -55,7 +55,7 @@ class BodyChecksums:
             raise MmRosError(f"{path}: is broken: it has {len(self._blocks)} checksums for {size} bytes")
 
     def check(self, start: int = 0, stop: int | None = None) -> None:
-        """Raise MmRosError when a block with any of these bytes of the body is damaged."""
+        """Raise MmRosError if the bytes of the body from `start` to `stop` are damaged."""
         last = len(self._blocks) if stop is None else -(-stop // self._block)
         with self.path.open("rb") as handle:
             handle.seek(self._body + start // self._block * self._block)
@@ -69,8 +69,8 @@ class BodyChecksums:
 
 
 class SoundFile:
-    """An entry in the cache that marks a file as checked. The name of the entry depends on device, inode, size, time
-    and header checksum.
+    """An empty file in the cache folder that marks another file as checked. The name of the mark is made from device,
+    inode, size, modification time and header checksum of the checked file.
     """
 
     def __init__(self, path: Path, header_crc: int) -> None:
@@ -80,7 +80,7 @@ class SoundFile:
 
     def known(self) -> bool:
         try:
-            os.utime(self._mark)  # sets the file time to the time of the last use
+            os.utime(self._mark)  # The modification time of the mark is the time of its last use.
         except OSError:
             return False
         return True

@@ -1,8 +1,8 @@
-"""Handling of Ctrl-C: the request is stored, and the process ends with one line.
+"""Handling of Ctrl-C: a Ctrl-C is stored in a variable, and the process ends with one line of text.
 
-Python raises KeyboardInterrupt between any two instructions. In a conversion called by rclpy's C++ the exception
-becomes a RuntimeError; in a ctypes callback (LLVM's, while numba compiles) it is lost. Therefore the request is stored,
-and the signal is repeated when its exception was lost.
+Python raises KeyboardInterrupt between any two instructions. If C++ code of rclpy is calling Python at that moment,
+KeyboardInterrupt becomes a RuntimeError. If C code calls Python by ctypes, as LLVM does while numba compiles,
+KeyboardInterrupt is lost. Therefore each Ctrl-C is stored, and a Ctrl-C whose exception was lost is repeated.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from types import FrameType
 from typing import Any
 
 LINE = "mm_ros: stopped by Ctrl-C"
-PARENT = "MM_ROS_PARENT"  # id of the process that ends its children and prints LINE for all of them
+PARENT = "MM_ROS_PARENT"  # This environment variable holds the id of the process that ends its child processes.
 AGAIN_S = 0.02
-_COMMANDS = ("mm_ros", "mm_ros.ros.nodes")  # files that the installed commands and `python -m` run
+_COMMANDS = ("mm_ros", "mm_ros.ros.nodes")
 _asked = False
 
 
 def asked() -> bool:
-    """Whether a signal requested the end of this process, even if its exception was lost."""
+    """Return whether a signal has requested the end of this process, even if the exception of the signal was lost."""
     return _asked
 
 
@@ -32,7 +32,7 @@ def forget() -> None:
 
 
 def remember(*numbers: signal.Signals) -> None:
-    """Make these signals raise KeyboardInterrupt and set `asked`. A request that was stored before is kept."""
+    """Make the signals `numbers` raise KeyboardInterrupt and make `asked()` return True after a signal."""
     sys.unraisablehook = _repeat_what_was_lost
     threading.excepthook = _quiet_once_asked
     for number in numbers:
@@ -40,18 +40,18 @@ def remember(*numbers: signal.Signals) -> None:
 
 
 def ignore_more() -> None:
-    """Ignore further requests while the process cleans up."""
+    """Ignore each further Ctrl-C or SIGTERM while the process cleans up."""
     while threading.current_thread() is threading.main_thread():
         try:
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, signal.SIG_IGN)
             return
-        except KeyboardInterrupt:  # another Ctrl-C arrived in the meantime
+        except KeyboardInterrupt:  # Another Ctrl-C has arrived before the signals were ignored.
             continue
 
 
 def is_unhandled() -> bool:
-    """Whether the handler of Ctrl-C is Python's own one or that of `during_imports`."""
+    """Return whether the handler of Ctrl-C is the one of Python or the one that `during_imports` installs."""
     return signal.getsignal(signal.SIGINT) in (signal.default_int_handler, _end_at_once)
 
 
@@ -61,25 +61,22 @@ def say_once() -> None:
 
 
 def during_imports() -> None:
-    """While the command `mm_ros` imports its modules, a Ctrl-C ends it with one line instead of a traceback.
+    """Make a Ctrl-C during the imports of the command `mm_ros` print one line instead of a traceback.
 
-    `mm_ros demo` starts its processes with Ctrl-C blocked, because Ctrl-C during Python's start prints a traceback.
+    `mm_ros demo` starts its processes with SIGINT blocked, because a Ctrl-C during Python's start prints a traceback.
     """
     if not _is_command() or threading.current_thread() is not threading.main_thread():
         return
     if is_unhandled():
         signal.signal(signal.SIGINT, _end_at_once)
-    # SIGINT is also unblocked when a shell ignores it for background processes, because the nodes handle it later
-    # anyway.
+    # SIGINT is unblocked even in a background process, for which a shell ignores SIGINT: nodes handle SIGINT anyway.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _is_command() -> bool:
-    """Whether this is `mm_ros …`, `ros2 run mm_ros NODE` or `python -m` with either, rather than a program that imports
-    mm_ros.
-    """
+    """Return whether this process is a command of mm_ros, rather than another program that imports mm_ros."""
     name, given = (sys.argv or [""])[0], sys.orig_argv
-    if name == "-m":  # Python imports the package before it runs the module
+    if name == "-m":  # `python -m` imports the package before it replaces this name by the path of the module.
         return given[given.index("-m") + 1] in _COMMANDS
     return os.path.basename(name) in _COMMANDS
 
@@ -97,13 +94,13 @@ def _raise(_number: int, _frame: FrameType | None) -> None:
 
 
 def _quiet_once_asked(raised: Any) -> None:
-    """Suppress exceptions of threads after Ctrl-C: a process pool that it interrupts raises in its own thread."""
+    """Suppress the exceptions of threads after a Ctrl-C, because a process pool raises one in its own thread."""
     if not _asked:
         threading.__excepthook__(raised)
 
 
 def _repeat_what_was_lost(lost: Any) -> None:
-    """Repeat a Ctrl-C whose exception was lost in a C callback or in the destructor of a half-made object."""
+    """Send SIGINT again if the KeyboardInterrupt of a Ctrl-C was lost in a C callback or in a destructor."""
     if not _asked:
         sys.__unraisablehook__(lost)
     if not (_asked and issubclass(lost.exc_type, KeyboardInterrupt)):

@@ -1,8 +1,8 @@
-"""The one error that a user can cause."""
+"""`MmRosError`, the only exception class for mistakes of a user."""
 
 
 class MmRosError(ValueError):
-    """An error in the input. The text is a sentence: what came, what was expected, what exists.
+    """A mistake in the input. The text of the error states the given value, the expected value and the possible values.
 
-    The command line prints the text without a traceback and exits with code 2.
+    The command `mm_ros` prints the text of an MmRosError without a traceback and exits with code 2.
     """

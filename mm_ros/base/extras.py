@@ -1,7 +1,7 @@
 """Optional requirements (extras) in pyproject.toml, and the command that installs them.
 
-pyproject.toml is in the checkout or, after installation, in share/mm_ros. The metadata of the installed package is not
-used: colcon writes none, and that of a live checkout has no extras.
+The file pyproject.toml is in the checkout or, after installation, in share/mm_ros. The metadata of the Python package
+is not used, because a package built by colcon has no metadata and a checkout on PYTHONPATH has none for extras.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mm_ros.base.share import share_folder
 
 
 def setup_command(extra: str) -> str:
-    """The command `mm_ros setup …`, with a path when PATH does not lead to the `mm_ros` of this Python."""
+    """Return the command `mm_ros setup EXTRA`, with the path of `mm_ros` if PATH leads to another `mm_ros`."""
     beside = Path(sys.executable).with_name("mm_ros")
     found = shutil.which("mm_ros")
     if not beside.is_file() or (found and os.path.samefile(found, beside)):
@@ -36,7 +36,7 @@ def extras() -> dict[str, list[str]]:
 
 
 def resolved(known: Mapping[str, Sequence[str]], names: Sequence[str]) -> list[str]:
-    """Requirement lines of these extras, with `mm_ros[a,b]` replaced by the lines of a and b."""
+    """Return the requirement lines of the extras `names`; a line `mm_ros[a,b]` is replaced by the lines of a and b."""
     lines: list[str] = []
     todo, seen = list(names), set()
     while todo:
@@ -56,8 +56,8 @@ def resolved(known: Mapping[str, Sequence[str]], names: Sequence[str]) -> list[s
 
 
 def missing(lines: Sequence[str]) -> list[str]:
-    """Return the requirements that are not installed in this Python. Lines with a marker apply only to some versions of
-    Python and are skipped.
+    """Return the requirement lines whose package is not installed in this Python. Lines with an environment marker (;)
+    are skipped, because such a line applies only to some versions of Python.
     """
     return [line for line in lines if ";" not in line and not _is_installed(line)]
 

@@ -1,4 +1,4 @@
-"""Files that are written completely or not at all, and safe reading of YAML files."""
+"""Functions that write a file completely or not at all, and that read YAML files safely."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ MOST_YAML_BYTES, MOST_YAML_ELEMENTS, MOST_YAML_DEPTH = 4 << 20, 200_000, 50
 
 
 def config_folder(name: str, variable: str) -> Path:
-    """Folder of this user's settings: `$<variable>`, else `name` in `$XDG_CONFIG_HOME/mm_ros` or `~/.config/mm_ros`."""
+    """Return the path of a folder for the user's own files: the value of the environment variable `variable` if it is
+    set, else the folder `name` in `$XDG_CONFIG_HOME/mm_ros` or `~/.config/mm_ros`."""
     own = os.environ.get(variable)
     if own:
         return Path(own)
@@ -25,15 +26,15 @@ def config_folder(name: str, variable: str) -> Path:
         return Path(xdg) / "mm_ros" / name
     try:
         return Path("~/.config").expanduser() / "mm_ros" / name
-    except RuntimeError as error:  # the user has no home folder, for example in a container whose user id has no name
+    except RuntimeError as error:  # The user has no home folder, as in some containers.
         raise MmRosError(f"this user has no home folder for settings; set {variable} to a folder") from error
 
 
 def open_regular(path: str | Path) -> BinaryIO:
-    """Open a file for reading. A pipe or device is refused, because reading it could block."""
+    """Open a file for reading. Pipes and devices are refused, because reading from a pipe could block forever."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-    except (OSError, ValueError) as error:  # `open` raises ValueError for a name with a zero byte
+    except (OSError, ValueError) as error:  # `os.open` raises ValueError if the path contains a zero byte.
         raise MmRosError(f"{path}: cannot be read ({getattr(error, 'strerror', error)})") from error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -42,7 +43,7 @@ def open_regular(path: str | Path) -> BinaryIO:
 
 
 def identity(path: str | Path) -> tuple[int, ...]:
-    """Return numbers that change when a file is replaced, or an empty tuple for a file that cannot be read."""
+    """Return a tuple of numbers that changes when the file is replaced; empty if the file cannot be read."""
     try:
         now = os.stat(path)
     except (OSError, ValueError):
@@ -51,7 +52,7 @@ def identity(path: str | Path) -> tuple[int, ...]:
 
 
 def read_yaml(path: str | Path) -> Any:
-    """Content of a YAML file; None when the file is empty."""
+    """Return the content of a YAML file, or None if the file is empty."""
     import yaml
 
     try:
@@ -70,13 +71,13 @@ def read_yaml(path: str | Path) -> Any:
     except MmRosError as error:
         raise MmRosError(f"{path}: {str(error).removeprefix(f'{path}: ')}") from error
     except (yaml.YAMLError, ValueError, TypeError, AttributeError, OverflowError, LookupError) as error:
-        # PyYAML's constructors fail on impossible dates, numbers and keys.
+        # PyYAML raises errors of several classes for impossible dates, numbers and keys.
         raise MmRosError(f"{path}: is not YAML ({' '.join(str(error).split())[:300]})") from error
     return value
 
 
 def _refuse_bombs(value: Any) -> None:
-    """Refuse a document that expands to too many elements: aliases of aliases can grow to billions."""
+    """Refuse a YAML document with too many elements, because aliases of aliases can expand to billions of elements."""
     sizes: dict[int, int] = {}
 
     def size(part: Any, depth: int) -> int:
@@ -95,7 +96,7 @@ def _refuse_bombs(value: Any) -> None:
 
 @contextmanager
 def folder_whole(path: Path) -> Iterator[Path]:
-    """Yield a temporary folder of the same name; it is renamed to `path` when the block ends without an error."""
+    """Yield a temporary folder, and rename the folder to `path` if the `with` block ends without an error."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{path.name[:200]}.", dir=path.parent) as temporary:
@@ -107,20 +108,20 @@ def folder_whole(path: Path) -> Iterator[Path]:
 
 
 def write_whole(path: Path, data: bytes | Iterable[bytes | memoryview], mode: int = 0o644) -> None:
-    """Write a temporary file in the same folder, then rename it: a reader never sees an incomplete file."""
+    """Write `data` to a temporary file and rename the file to `path`, so that no reader sees an incomplete file."""
     path = Path(path)
     parts = [data] if isinstance(data, bytes) else data
     try:
         if path.exists() and not path.is_file():
             _write_through(path, parts)
         else:
-            _replace(path.resolve(), parts, mode)  # the path is resolved, so that a symbolic link is kept
+            _replace(path.resolve(), parts, mode)  # If `path` is a symbolic link, its target is replaced.
     except OSError as error:
         raise MmRosError(f"cannot write {path}: {error.strerror}") from error
 
 
 def _write_through(path: Path, parts: Iterable[bytes | memoryview]) -> None:
-    """Write into a pipe or device, because renaming would replace the device by a file. `open` refuses a folder."""
+    """Write into a pipe or device directly, because renaming a temporary file would replace the device by a file."""
     with path.open("wb") as handle:
         handle.writelines(parts)
 

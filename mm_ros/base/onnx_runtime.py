@@ -1,8 +1,8 @@
-"""onnxruntime without its telemetry. All other modules import `ort` from here (an import contract checks this).
+"""onnxruntime without its telemetry. All other modules of mm_ros import onnxruntime from `onnx_runtime.py`.
 
-The Linux wheel (seen with 1.31.1) sends events over HTTPS and keeps a device identifier in ~/.cache/Microsoft. The
-environment variable must be set before the library is loaded; `disable_telemetry_events` alone would be too late,
-because by then the library has sent its first event.
+The Linux wheel of onnxruntime (seen with version 1.31.1) sends usage data over HTTPS and stores a device identifier in
+~/.cache/Microsoft. An environment variable that is set before the import prevents it. The function
+`disable_telemetry_events` alone would be too late, because onnxruntime sends its first data during the import.
 """
 
 import os

@@ -1,10 +1,9 @@
-"""Command that runs a module of mm_ros in a new process of this Python."""
+"""The command line that runs a module of mm_ros in a new process of the same Python."""
 
 import sys
 
-# Not `-m`: that searches the current folder first, so that a numpy.py in a downloaded folder would be imported.
-# `-P` prevents this from Python 3.11 on; in 3.10 this code does so. It may import `sys` first, because `sys` is
-# compiled into Python.
+# `python -m` is not used, because it would import a file numpy.py of the current folder, such as a folder of downloads.
+# The option `-P` of Python would prevent such an import, but Python 3.10 does not have the option `-P`.
 RUN_MODULE = (
     "import sys; sys.path[:] = filter(None, sys.path); del sys.argv[0]; "
     "import runpy; runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)"
@@ -12,5 +11,5 @@ RUN_MODULE = (
 
 
 def module_command(module: str, *words: str) -> list[str]:
-    """Command like `python -m MODULE WORDS…` that imports nothing from the current folder."""
+    """Return a command line like `python -m MODULE WORDS…` that imports nothing from the current folder."""
     return [sys.executable, "-c", RUN_MODULE, module, *words]

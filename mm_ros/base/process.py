@@ -1,4 +1,4 @@
-"""Processes of nodes: freeze the heap before fork, end with the parent, fork children and replace killed ones."""
+"""Processes that run nodes: fork child processes that share memory, replace killed ones, and end with the parent."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from contextlib import AbstractContextManager
 from mm_ros.base import ending
 
 _PR_SET_PDEATHSIG, _PR_SET_TIMERSLACK = 1, 29
-WAKE_NS = 1_000  # Linux may delay each wake-up by this time; its default is 50 µs.
-# New objects before a garbage collection; with Python's default of 700, one of 16 frames is delayed by 0.05 ms
+WAKE_NS = 1_000  # Linux may delay each wake-up of a thread by this many nanoseconds; the default of Linux is 50 µs.
+# Python collects garbage after this many new objects. Python's default of 700 delays one of 16 frames by 0.05 ms.
 COLLECT_AFTER = 10_000
-_LIBC = ctypes.CDLL(None)  # libc is loaded here, because nothing may be loaded between fork and exec
-TERMINAL_S = 0.3  # Ctrl-C of a terminal reaches the whole group; remaining processes get SIGINT after this time
+_LIBC = ctypes.CDLL(None)  # libc is loaded at import, because no library may be loaded between fork and exec.
+TERMINAL_S = 0.3  # A terminal sends Ctrl-C to all child processes. Those that still run after this time get SIGINT.
 POLITE_S = 8.0
-RETURN_S = 0.3  # before a child that ran for less than STABLE_S is started again; it bounds a crash loop
+RETURN_S = 0.3  # A child process that ran for less than STABLE_S is started again only after this pause [s].
 STABLE_S = 5.0
-SPARE_AFTER_S = 2.0  # from a start until the next spare child, which would compete with the start for the CPU
-LOOK_S = 0.5  # longest wait for the end of a child: the delay of a Ctrl-C whose exception was lost
+SPARE_AFTER_S = 2.0  # The spare child process is forked this long after the others, to leave the CPU to their start.
+LOOK_S = 0.5  # The longest wait for the end of a child process [s]. A lost Ctrl-C is noticed after this time.
 
 
 def settle() -> None:
-    """Freeze the heap after the start: the garbage collector then skips these objects, and memory pages stay shared
-    after a fork. From now on Linux wakes this thread without its default delay.
+    """Freeze the heap, so that the garbage collector skips all present objects and forked processes share their memory.
+    Also make Linux wake this thread without its default delay of 50 µs.
     """
     gc.collect()
     _libc_call("malloc_trim", 0)
@@ -40,21 +40,21 @@ def settle() -> None:
 
 
 def end_with_parent(parent: int = 0) -> None:
-    """End by SIGTERM when the parent ends; `ros2 launch` does not end its processes on SIGTERM or SIGKILL. Linux only.
+    """Make Linux send SIGTERM to this process when the parent process ends, for example when `ros2 launch` is killed.
 
-    SIGINT is not used, because background processes of a shell ignore it and an import that is running may lose it.
-    `parent`: process id of the parent; 0 takes it from the environment.
+    SIGINT is not used, because background processes of a shell ignore SIGINT and a running import may lose SIGINT.
+    `parent` is the process id of the parent; 0 takes the process id from the environment variable MM_ROS_PARENT.
     """
     expected = parent or int(os.environ.get(ending.PARENT, "0") or 0)
     if not expected or expected not in (os.getppid(), parent):
-        return  # the parent has another id than expected, so a different process has started this one
+        return  # MM_ROS_PARENT names another process than the one that has started this process.
     _libc_call("prctl", _PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != expected:  # the parent ended before this process called prctl
+    if os.getppid() != expected:  # The parent process has ended before the call of prctl.
         os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _libc_call(name: str, *arguments: int) -> None:
-    """Call a function of libc; do nothing on systems that lack it."""
+    """Call a function of libc, or do nothing on a system whose libc does not have the function."""
     function = getattr(_LIBC, name, None)
     if function is not None and sys.platform == "linux":
         function(*arguments)
@@ -65,10 +65,11 @@ Prepared = Callable[[], AbstractContextManager[None]]
 
 
 def run_each(starts: Sequence[Start], prepared: Prepared | None = None) -> int:
-    """Run each function in a forked process, so that modules, kernels and models are in memory once.
+    """Run each function of `starts` in a forked process, so that the processes share modules and models in memory.
 
-    A child that a signal killed is replaced. A child that exits, as after a user's mistake, ends all others; its exit
-    code is returned. With `prepared`, a spare child waits inside that context to replace the next child that is killed.
+    A child process that was killed by a signal is replaced. If a child process exits by itself, for example after a
+    mistake of the user, all others are ended and its exit code is returned. If the context manager `prepared` is given,
+    a spare child process enters it early, so that this process can replace a killed child process without delay.
     """
     settle()
     children = _Children(starts, prepared)
@@ -91,13 +92,13 @@ def run_each(starts: Sequence[Start], prepared: Prepared | None = None) -> int:
 
 
 class _Children:
-    """Forked children: one for each function, and a spare one."""
+    """The forked child processes: one for each function, and a spare one that replaces the next killed one."""
 
     def __init__(self, starts: Sequence[Start], prepared: Prepared | None) -> None:
         self._starts, self._prepared = starts, prepared
-        self._running: dict[int, tuple[int, float]] = {}  # index of the function and time of the start, by process id
+        self._running: dict[int, tuple[int, float]] = {}  # maps a process id to the function's index and the start time
         self._spare = 0  # process id; 0: none
-        self._to_spare = -1  # pipe, by which the spare child gets the index of its function
+        self._to_spare = -1  # The spare child process receives the index of its function from this pipe.
         self._spare_due_s = 0.0
 
     def pids(self) -> set[int]:
@@ -111,10 +112,10 @@ class _Children:
         self._fork(self._starts[index], lambda pid: self._has_started(pid, index))
 
     def replace(self, pid: int, number: int) -> None:
-        """Start the function of a child again that signal `number` killed; start a new spare child later."""
+        """Replace the child process `pid` that was killed by the signal `number`."""
         if pid == self._spare:
             self._forget_spare()
-            if number <= 0:  # it failed by itself, and another one would too
+            if number <= 0:  # The spare child process has failed without a signal, and another one would fail, too.
                 self._prepared = None
             return
         index, begun_s = self._running.pop(pid)
@@ -125,10 +126,9 @@ class _Children:
             self.start(index)
 
     def wait_for_one(self) -> tuple[int, int]:
-        """Id and status of an ended child.
+        """Wait for the end of a child process and return its process id and exit status.
 
-        `os.wait()` is not used, because it would keep blocking when a signal arrives just before the call or its
-        exception is lost.
+        `os.wait()` is not used, because a signal that arrives just before the call would not end the wait.
         """
         while True:
             if ending.asked():
@@ -164,7 +164,7 @@ class _Children:
         pid = self._spare
         try:
             os.write(self._to_spare, bytes([index]))
-        except BrokenPipeError:  # the spare child ended just now
+        except BrokenPipeError:  # The spare child process has just ended.
             return False
         self._forget_spare()
         self._has_started(pid, index)
@@ -179,9 +179,9 @@ class _Children:
         self._running[pid] = index, time.monotonic()
 
     def _fork(self, run: Start, register: Callable[[int], None]) -> None:
-        """Run a function in a forked child, which exits without the parent's clean-up.
+        """Run a function in a forked child process, which exits without the clean-up code of the parent process.
 
-        Signals are blocked until the parent has registered the child and the child is inside its `try`.
+        Signals are blocked until the parent has stored the process id and the child has entered its `try` block.
         """
         me = os.getpid()
         sys.stdout.flush()
@@ -208,7 +208,7 @@ class _Children:
 
 
 def _wait_for_end(pids: set[int]) -> None:
-    """Wait until one of these children ends, at most LOOK_S."""
+    """Wait until one of the child processes `pids` ends, for at most LOOK_S seconds."""
     handles = [os.pidfd_open(pid) for pid in pids]
     try:
         select.select(handles, [], [], LOOK_S)
@@ -218,7 +218,7 @@ def _wait_for_end(pids: set[int]) -> None:
 
 
 def _end(pids: set[int]) -> None:
-    """End the children by SIGINT; kill those that remain after POLITE_S."""
+    """Send SIGINT to the child processes `pids`, and SIGKILL to those that still run after POLITE_S seconds."""
     pids = _left_after(pids, TERMINAL_S)
     for number, seconds in ((signal.SIGINT, POLITE_S), (signal.SIGKILL, POLITE_S)):
         for pid in pids:
@@ -237,5 +237,5 @@ def _left_after(pids: set[int], seconds: float) -> set[int]:
 def _is_gone(pid: int) -> bool:
     try:
         return os.waitpid(pid, os.WNOHANG)[0] != 0
-    except ChildProcessError:  # an interrupted wait has already reaped the child
+    except ChildProcessError:  # A wait that Ctrl-C has interrupted has already removed the child.
         return True

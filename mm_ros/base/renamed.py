@@ -1,4 +1,4 @@
-"""Renamed parameters and values. A former name in YAML, `-p` or `ros2 param set` is refused, with the new name."""
+"""Former names of parameters and values; a file or command that uses a former name is refused with the new name."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from mm_ros.base.errors import MmRosError
 
-PARAMETERS: dict[tuple[str, str], str] = {  # node and former name → present name
+PARAMETERS: dict[tuple[str, str], str] = {  # maps a node and a former name of a parameter to its present name
     ("trajectory_predictor", "aside"): "lateral",
     ("trajectory_predictor", "aside_halflife"): "lateral_halflife",
     ("orientation_predictor", "use_worn"): "use_body_trackers",
@@ -15,7 +15,7 @@ PARAMETERS: dict[tuple[str, str], str] = {  # node and former name → present n
     ("pose_estimator", "least_detection"): "min_detection_confidence",
     ("pose_estimator", "least_presence"): "min_presence_confidence",
 }
-VALUES: dict[tuple[str, str, str], str] = {  # node, parameter and former value → text to write instead
+VALUES: dict[tuple[str, str, str], str] = {  # maps a node, a parameter and a former value to the new text
     ("motion_matcher", "engine", name): f"search_structure: {name}" for name in ("tree", "boxes", "brute")
 }
 
@@ -28,11 +28,11 @@ def refuse_renamed(node: str, name: str, value: Any = None) -> None:
 
 
 def refuse_renamed_in(content: Any) -> None:
-    """Refuse former names in a parameter file. The nodes report other errors in the file."""
+    """Refuse former names in the content of a parameter file. Other mistakes in the file are reported by the nodes."""
     for key, section in content.items() if isinstance(content, dict) else ():
         values = section.get("ros__parameters") if isinstance(section, dict) else None
         if values is None:
-            refuse_renamed_in(section)  # the key is a namespace that contains nodes
+            refuse_renamed_in(section)  # The key is a namespace, whose section contains nodes.
             continue
         name = str(key).rsplit("/", 1)[-1]
         for node in {n for n, *_ in (*PARAMETERS, *VALUES)} if name in ("*", "**") else (name,):

@@ -1,8 +1,7 @@
-"""Checksum of an ONNX file, in its last metadata entry, which covers all bytes before that entry.
+"""Checksum of an ONNX file, stored in the last metadata entry of the file, for all bytes before this entry.
 
-Protobuf joins repeated fields from all places of a file. Therefore the entry can be appended to a finished file; other
-programs see one more metadata entry. Files of older versions and other programs have no such entry and are read
-unchecked.
+Other programs read the checksum as one more metadata entry, because an ONNX file is in Protobuf format and Protobuf
+collects metadata entries from all places of a file. ONNX files without such a checksum are read unchecked.
 """
 
 from __future__ import annotations
@@ -14,25 +13,26 @@ from mm_ros.base.errors import MmRosError
 
 _KEY = b"mm_ros_sha256"
 _DIGITS = 64
-# ModelProto.metadata_props is field 14; its entries have the fields 1 (key) and 2 (value), all of variable length.
+# These bytes begin a metadata entry in Protobuf format: `metadata_props` is field 14 of an ONNX model, and an entry has
+# the fields 1 (key) and 2 (value).
 _HEAD = b"\x0a" + bytes([len(_KEY)]) + _KEY + b"\x12" + bytes([_DIGITS])
 _HEAD = b"\x72" + bytes([len(_HEAD) + _DIGITS]) + _HEAD
 
 
 def sealed(content: bytes) -> bytes:
-    """Return the bytes of an ONNX file with its checksum, in place of an earlier one."""
+    """Return the bytes of an ONNX file with a new checksum at the end; an earlier checksum is removed."""
     content = unsealed(content)
     return content + _HEAD + _digest(content)
 
 
 def unsealed(content: bytes) -> bytes:
-    """Return the bytes of an ONNX file without its checksum, as an older version would have written it."""
+    """Return the bytes of an ONNX file without the checksum at the end of the file."""
     end = len(content) - _DIGITS
     return content[: end - len(_HEAD)] if content[:end].endswith(_HEAD) else content
 
 
 def read_checked(path: Path) -> bytes:
-    """Read an ONNX file; raise MmRosError if it has a checksum and is damaged."""
+    """Read an ONNX file, and raise MmRosError if the file has a checksum that differs from its bytes."""
     try:
         content = path.read_bytes()
     except OSError as error:

@@ -1,6 +1,6 @@
-"""Settings of a stage: a frozen dataclass whose fields have default, unit, range and description.
+"""Settings of a stage: a frozen dataclass in which each field has a default, a unit, a range and a description.
 
-Nodes declare the fields as ROS parameters; the command line and the tests use the same object.
+A node declares each field of its settings as a ROS parameter. The command line and the tests use the same dataclass.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ S = TypeVar("S", bound="Settings")
 
 @dataclass(frozen=True)
 class Spec:
-    """Description of one setting."""
+    """Description of a field of a settings class: text, unit, range and choices."""
 
     description: str
     unit: str = ""
     low: float | None = None
     high: float | None = None
     choices: tuple[str, ...] = ()
-    live: bool = True  # whether the parameter may change while the node runs
-    file: str = ""  # file name ending when the value is a path; a web page may only choose among known files
+    live: bool = True  # True if the parameter may change while the node runs
+    file: str = ""  # the ending of the file name, if the value of the parameter is the path of a file
 
 
 def setting(
@@ -37,12 +37,13 @@ def setting(
     live: bool = True,
     file: str = "",
 ) -> Any:
-    """Make a dataclass field with a Spec. `low` and `high` limit numbers, also the elements of tuples, in `unit`."""
+    """Make a field of a settings dataclass with this description. `low` and `high` are the smallest and the largest
+    permitted number, in `unit`; for a tuple they limit each element."""
     return field(default=default, metadata={"spec": Spec(description, unit, low, high, choices, live, file)})
 
 
 def like(other: Any, default: Any, description: str) -> Any:
-    """Make a dataclass field with the unit and range of another field of the same class."""
+    """Make a field of a settings dataclass with the unit and range of another field `other` of the class."""
     return field(default=default, metadata={"spec": replace(other.metadata["spec"], description=description)})
 
 
@@ -61,7 +62,7 @@ class Settings:
         return {f.name: f.default for f in fields(cls)}
 
     def numbers(self) -> list[float]:
-        """Return the values in the order of the fields, for compiled code. All values must be numbers."""
+        """Return the values of all settings in the order of the fields; all values must be numbers."""
         return [float(getattr(self, f.name)) for f in fields(self)]
 
     def with_values(self: S, **values: Any) -> S:

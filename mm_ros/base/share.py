@@ -1,4 +1,4 @@
-"""The folder of launch/, config/ and rviz/: the checkout, an ament prefix, or the prefix of this Python."""
+"""The folder that contains launch/, config/ and rviz/: the checkout, or share/mm_ros of an installation."""
 
 import os
 import sys
@@ -11,7 +11,7 @@ def share_folder() -> Path:
     checkout = Path(__file__).resolve().parents[2]
     if (checkout / "package.xml").is_file():
         return checkout
-    # A venv is also a prefix, but nothing adds it to AMENT_PREFIX_PATH.
+    # An installation into a virtual environment of Python is not listed in AMENT_PREFIX_PATH.
     prefixes = [*filter(None, os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep)), sys.prefix]
     for prefix in prefixes:
         share = Path(prefix) / "share" / "mm_ros"

@@ -1,4 +1,4 @@
-"""Helper processes: parallel work, Ctrl-C, and errors when a process is killed."""
+"""Helper processes for parallel work, which handle Ctrl-C and report items whose process was killed."""
 
 from __future__ import annotations
 
@@ -19,17 +19,16 @@ SPAWN = multiprocessing.get_context("spawn")
 _KILLED = "a helper process was killed, perhaps for lack of memory; fewer --jobs need less memory"
 
 _flags = multiprocessing.util._args_from_interpreter_flags  # type: ignore[attr-defined]
-# An internal name of multiprocessing (checked with Python 3.10 to 3.12).
-# Python starts helper processes by `-c`, which searches the current folder first. With `-I` they start with the
-# standard library only and then receive the path of this process.
+# The option `-I` prevents that a helper process imports modules from the current folder. multiprocessing has no public
+# function for this purpose; the internal name was checked with Python 3.10 to 3.12.
 multiprocessing.util._args_from_interpreter_flags = lambda: ["-I", *_flags()]  # type: ignore[attr-defined]
 
 
 @contextmanager
 def deaf_to_ctrl_c() -> Iterator[None]:
-    """Block Ctrl-C in processes started in this context, so that this process ends them without their tracebacks.
+    """Block SIGINT in the processes that are started in this context, so that Ctrl-C prints none of their tracebacks.
 
-    Children inherit the signal mask; a handler would come too late during their imports.
+    SIGINT is blocked by the signal mask, which new processes inherit. A signal handler would be installed too late.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -42,11 +41,11 @@ def mapped(
     function: Callable[[Item], Out], items: Sequence[Item], jobs: int, chunk: int = 1,
     lost: Callable[[Item], Out] | None = None,
 ) -> Iterator[Out]:  # fmt: skip
-    """Map in order over `jobs` processes; with one job or one item, in this process.
+    """Yield `function(item)` for each item in order, computed by `jobs` processes, or by this process if one suffices.
 
     The processes are spawned, because a fork would copy locks that threads of numba, onnxruntime or the caller hold. An
-    executor is used, because multiprocessing.Pool waits forever for a killed process. When an item kills its process,
-    `lost` returns the result of that item; without `lost`, MmRosError is raised.
+    executor is used, because multiprocessing.Pool waits forever for a killed process. If an item kills its process,
+    `lost(item)` is yielded instead; if `lost` is None, MmRosError is raised.
     """
     if jobs <= 1 or len(items) <= 1:
         yield from map(function, items)
@@ -60,7 +59,7 @@ def mapped(
         except BrokenProcessPool:
             if lost is None:
                 raise MmRosError(_KILLED) from None
-            # Repeat the items in work one by one, to find the one that kills its process.
+            # The unfinished items are repeated one by one, to find the item that kills its process.
             try:
                 for out in _pooled(function, items[done : done + (jobs + 1) * chunk], 1, 1):
                     done += 1
@@ -77,14 +76,14 @@ def _pooled(function: Callable[[Item], Out], items: Sequence[Item], jobs: int, c
             results = pool.map(function, items, chunksize=chunk)
         try:
             yield from results
-        except KeyboardInterrupt:  # the pool would otherwise wait for the items that have been started
+        except KeyboardInterrupt:  # Otherwise the pool would wait for the items that it has started.
             for process in list(getattr(pool, "_processes", {}).values()):
                 process.terminate()
             raise
 
 
 def in_its_own(function: Callable[[Item], Out], item: Item) -> Out:
-    """Run one item in a new process, whose memory is freed afterwards."""
+    """Return `function(item)`, computed in a new process whose memory is freed afterwards."""
     try:
         with ProcessPoolExecutor(1, mp_context=SPAWN) as pool:
             return pool.submit(function, item).result()
