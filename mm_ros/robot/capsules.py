@@ -1,4 +1,5 @@
-"""Capsules around the bodies of a robot, from its collision shapes, and the pairs that must stay apart."""
+"""Capsules around the bodies of a robot, made from its collision shapes, and the pairs of capsules that must not touch.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +17,18 @@ from mm_ros.robot.model import Robot, Shape
 from mm_ros.robot.soles import shape_points
 
 MOST_SHAPES, MOST_PAIRS = 80, 400
-SMALL = 0.012  # leg lengths; shapes with a smaller radius are left out
-APART = 0.03  # leg lengths; pairs that are nearer than this at zero angles touch by construction and are not checked
-WIDE = 0.4  # leg lengths; a capsule with a larger radius is a poor approximation of its mesh and is left out
+SMALL = 0.012  # Collision shapes whose radius is below this multiple of the leg length are left out.
+# Capsules that are nearer than this multiple of the leg length at zero joint angles touch by construction, so their
+# distance is not checked.
+APART = 0.03
+# A capsule whose radius is above this multiple of the leg length is a poor approximation of its mesh and is left out.
+WIDE = 0.4
 
 
 @dataclass(frozen=True)
 class Capsules:
-    """Row i: body, end points (6 numbers in the body's axes) and radius; `pairs` of rows that must stay apart."""
+    """Capsules of a robot. Row i of the arrays is a capsule: its body, its two end points (6 numbers in the axes of the
+    body) and its radius. Each row of `pairs` contains the numbers of two capsules that must not touch."""
 
     body: NDArray[np.int64]
     ends: F64
@@ -48,7 +53,8 @@ def capsules_of(figure: Figure, bodies: Bodies) -> Capsules:
 
 
 class LimbDistance:
-    """Smallest distance between limbs, or between a limb and the trunk [m]; inf without collision geometry."""
+    """Smallest distance between two limbs, or between a limb and the trunk, of a robot [m]. The distance is infinite if
+    the robot file has no collision geometry."""
 
     def __init__(self, figure: Figure) -> None:
         b = self._bodies = bodies_of(figure.robot, set(figure.roles.joints), {})
@@ -68,7 +74,7 @@ class LimbDistance:
 
 
 def _capsule(robot: Robot, shape: Shape) -> tuple[F64, float] | None:
-    """End points in the link's axes and radius."""
+    """Return the end points of the capsule in the axes of the link, and its radius."""
     along = np.array([0.0, 0.0, 1.0])
     if shape.kind == "sphere":
         half, radius = 0.0, shape.size[0]
@@ -83,7 +89,7 @@ def _capsule(robot: Robot, shape: Shape) -> tuple[F64, float] | None:
 
 
 def _around(points: F64) -> tuple[F64, float] | None:
-    """A capsule of about the volume of a box around the points, along its longest axis."""
+    """Return a capsule along the longest axis of a box around the points, with about the volume of this box."""
     if len(points) < 4:
         return None
     centre = (points.min(axis=0) + points.max(axis=0)) / 2
@@ -98,9 +104,8 @@ def _around(points: F64) -> tuple[F64, float] | None:
 
 
 def _pairs(figure: Figure, bodies: Bodies, body: NDArray[np.int64], ends: F64, radius: F64) -> NDArray[np.int64]:
-    """Pairs of capsules on different limbs, or on limb and trunk, whose bodies are not neighbours and which do not
-    touch at zero angles.
-    """
+    """Return pairs of capsules on two different limbs, or on a limb and the trunk. Pairs on neighbouring bodies and
+    pairs that touch at zero joint angles are left out."""
     limb_of: dict[int, str] = {}
     for name, chain in figure.roles.chains.items():
         side, _, part = name.partition("_")
@@ -134,7 +139,7 @@ def _pairs(figure: Figure, bodies: Bodies, body: NDArray[np.int64], ends: F64, r
 
 
 def _neighbours(bodies: Bodies, a: int, b: int) -> bool:
-    """Whether at most two joints lie between the bodies, along the tree."""
+    """Whether at most two joints lie between bodies a and b in the tree of the robot."""
     def up(body: int) -> list[int]:
         out = [body]
         while bodies.parent[out[-1]] >= 0:

@@ -1,4 +1,5 @@
-"""URDF of tapered capsules from a skeleton, on the avatar's TF frames, for RViz's RobotModel."""
+"""Make a URDF file of the avatar for the display RobotModel of RViz: tapered capsules that follow the avatar's TF
+frames."""
 
 from __future__ import annotations
 
@@ -13,8 +14,9 @@ from mm_ros.body.skeleton import HEAD, Skeleton, default_skeleton
 from mm_ros.maths import rotations as rot
 from mm_ros.maths.transformations import rpy_from_quaternion
 
-STEP_M = 0.003  # difference of radius between the pieces of a tapered bone.
-# Eyes and nose show the facing of the head: position in head axes and radius [m], for a head joint at 1.6 m.
+STEP_M = 0.003  # Difference of radius between neighbouring cylinders that together draw a tapered bone.
+# Eyes and nose show in which direction the head faces. Each row has the position of an eye or the nose in the axes of
+# the head and its radius [m], for a head joint 1.6 m above the floor.
 _FACE = (
     ((0.098, 0.034, 0.095), 0.015, "eyes"),
     ((0.098, -0.034, 0.095), 0.015, "eyes"),
@@ -24,7 +26,8 @@ _COLORS = {"body": "0.75 0.78 0.85 1", "eyes": "0.1 0.1 0.12 1"}
 
 
 def capsules_urdf(skeleton: Skeleton, avatar: str) -> str:
-    """URDF with floating joints, whose links move by the TF frames of `pose_postprocessor`."""
+    """Return the URDF of a skeleton with floating joints. RViz moves the links of this URDF by the TF frames that the
+    node `pose_postprocessor` publishes."""
     shapes = [""] * len(skeleton)
     for bone in flesh_bones(skeleton):
         shapes[bone.joint] += _capsule(bone)
@@ -55,7 +58,7 @@ def _joint(parent: str, child: str, offset: np.ndarray) -> str:
 
 
 def _capsule(bone: Bone) -> str:
-    """A tapered capsule, made of cylinders of decreasing radius and a sphere at each end, because URDF has no cones."""
+    """Return a tapered capsule: cylinders of decreasing radius and a sphere at each end, because URDF has no cones."""
     way, change = bone.end - bone.start, bone.radius_end - bone.radius_start
     length = float(np.linalg.norm(way))
     out = ""

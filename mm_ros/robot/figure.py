@@ -1,4 +1,5 @@
-"""The robot as a figure: the lines of its limbs, its trunk, soles and size, from its roles."""
+"""Geometry of a humanoid robot for the follower: lines of its limbs, soles, size and facing, from the roles of its
+joints."""
 
 from __future__ import annotations
 
@@ -17,15 +18,16 @@ from mm_ros.robot.roles import NotHumanoidError, Roles, meeting_point
 from mm_ros.robot.soles import Sole, find_sole
 from mm_ros.robot.tree import Tree
 
-TWIST = 0.9  # cosine between the axis of a twist joint and its limb
+TWIST = 0.9  # A joint whose axis has at least this cosine to the direction of its limb twists the limb.
 SIDES = ("left", "right")
 NONE = Overrides()
 
 
 @dataclass(frozen=True)
 class Limb:
-    """`root`, `bend` and `end` are hip, knee, ankle or shoulder, elbow, wrist at zero angles in base axes. The upper
-    and lower line are fixed in `upper` and `lower`; the hand or foot is `tip`."""
+    """Leg or arm of a robot. `root`, `bend` and `end` are the positions of hip, knee and ankle, or of shoulder, elbow
+    and wrist, at zero joint angles in the axes of the base. `upper`, `lower` and `tip` are the names of the links of
+    the upper part, of the lower part, and of the foot or hand."""
 
     side: str
     kind: str  # leg, arm
@@ -43,7 +45,8 @@ class Limb:
 
 @dataclass(frozen=True)
 class Figure:
-    """`front`: rotation of the base that makes the robot face +x at zero angles."""
+    """Geometry of a robot. `front` is the rotation of the base that makes the robot face +x at zero joint angles;
+    `zero` has the pose of each link at zero joint angles."""
 
     robot: Robot
     roles: Roles
@@ -51,27 +54,27 @@ class Figure:
     front: F64
     limbs: dict[str, Limb]  # "left leg", …
     soles: dict[str, Sole]  # by side
-    overrides: str = ""  # path of the file robot.yaml
+    overrides: str = ""  # path of the file robot.yaml that was read
 
     @cached_property
     def leg_length(self) -> float:
-        """Mean length of the legs; for a robot without legs, an estimate from the arms."""
+        """Mean length of the robot's legs [m]. For a robot without legs, the length is estimated from its arms."""
         legs = [limb.length for limb in self.limbs.values() if limb.kind == "leg"]
         return float(np.mean(legs)) if legs else 1.5 * float(np.mean([a.length for a in self.limbs.values()]))
 
     @cached_property
     def hips(self) -> F64:
-        """Centre between the hips at zero angles in base axes."""
+        """Centre between the robot's hips at zero joint angles in the axes of the base."""
         legs = [limb.root for limb in self.limbs.values() if limb.kind == "leg"]
         return np.mean(legs, axis=0) if legs else self.zero[self.roles.pelvis][:3]
 
     @cached_property
     def sole_height(self) -> float:
-        """Mean height of the ankles above the soles."""
+        """Mean height of the robot's ankles above its soles [m]."""
         return float(np.mean([s.height for s in self.soles.values()])) if self.soles else 0.0
 
     def in_link(self, link: str, point: F64) -> F64:
-        """Convert a point from base axes (at zero angles) to the axes of a link."""
+        """Convert a point from the axes of the base to the axes of a link, at zero joint angles."""
         pose = self.zero[link]
         return np.asarray(rot.rotate(rot.inverse(pose[3:]), point - pose[:3]))
 
@@ -113,11 +116,11 @@ def _limb(tree: Tree, side: str, kind: str, chains: list[tuple[str, ...]]) -> Li
     far = tree.end_of((*upper, *lower, *end))
     hinge = [j for j in end if kind == "leg" or not _along(tree, j, far - points[bend_joint])]
     stop = meeting_point([points[j] for j in hinge[:3]], [axes[j] for j in hinge[:3]]) if hinge else far
-    # The origin of a knee or elbow may be anywhere on its axis, so the point of the axis nearest to the line from root
-    # to end is used.
+    # The origin of a knee or elbow joint may be anywhere on its axis. Therefore the knee or elbow is placed at the
+    # point of the axis that is nearest to the line from the hip to the ankle, or from the shoulder to the wrist.
     p, axis = points[bend_joint], axes[bend_joint]
     bend = p + axis * float(((root - p) @ axis + (stop - p) @ axis) / 2)
-    # the leg is taken as upright in the plane of its foot, even if the hip axes meet beside this plane
+    # The hip axes may meet beside the plane in which the knee bends; the hip is moved sideways into this plane.
     if kind == "leg":
         root, bend = root + axis * float((stop - root) @ axis), p + axis * float((stop - p) @ axis)
     lower_link = robot.joint(hinge[0]).parent if hinge else tip

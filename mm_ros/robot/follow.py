@@ -1,10 +1,11 @@
-"""A robot follows the avatar: directions of limbs, rotations of the trunk, and feet that stay at the place where they
-landed.
+"""A robot follows the avatar: its limbs get the directions of the avatar's limbs, its trunk gets the rotations of the
+avatar's trunk, and a standing foot stays where it landed.
 
-Each step solves a quadratic program: the change of base and joints that brings the robot nearest to the targets within
-the limits of position, velocity and acceleration, and without self-collision. Targets are directions rather than
-positions, so that neither a T-pose nor a table for each pair of human and robot is needed. Lengths are scaled by the
-ratio of the leg lengths of robot and avatar.
+For each pose of the avatar, the follower solves a quadratic program. The solution of the program is the change of base
+and joints that brings the robot nearest to the targets. The constraints of the program are the limits of position,
+velocity and acceleration, and the absence of self-collision. The targets of the limbs are directions rather than
+positions, so that the robot needs neither a T-pose nor a table of matching joints. Lengths of the avatar are scaled by
+the ratio of the leg lengths of robot and avatar.
 """
 
 from __future__ import annotations
@@ -59,31 +60,38 @@ from mm_ros.robot.roles import find_roles
 from mm_ros.robot.tree import Tree
 from mm_ros.robot.urdf import parse_urdf
 
-# Weights of the targets: residuals of 1 rad or 1 leg length.
+# Weights of the follower's targets, for a residual of 1 rad or of 1 leg length.
 FOOT_PLACE, SWING_PLACE, FOOT_TURN, SWING_TURN = 80.0, 25.0, 4.0, 2.0
 LEG_WAY, ARM_WAY, HAND_WAY = 2.5, 3.0, 0.3
 PELVIS_PLACE, PELVIS_TURN, CHEST_TURN, HEAD_TURN = 0.3, 4.0, 2.0, 1.0
-STANDS_ALONE = 40.0  # weight of the base's target for a robot without legs
+STANDS_ALONE = 40.0  # Weight of the target pose of the base, for a robot without legs.
 POSTURE, DAMPING = 0.02, 1e-3
 STEPS, FIRST_STEPS = 2, 60
-# Bend of knees and elbows at which the solver starts, and least bend that it keeps
+# Bend of knees and elbows with which the solver starts, and the minimum bend of knees and of elbows.
 BENT_START_RAD, KNEE_INSIDE_RAD, ELBOW_INSIDE_RAD = 0.3, 0.02, 0.01
-STRAIGHT_RAD = 0.3  # an elbow whose limit is this near to the straight arm bends to one side only
-# Leg lengths; distance of the centre of mass from the side of the standing foot, toward its middle, that `weight_shift`
-# aims at, and the maximum move of the pelvis, because the feet would meet with a larger one
+STRAIGHT_RAD = 0.3  # An elbow joint with a limit that is this near to the straight arm bends to one side only.
+# `weight_shift` moves the centre of mass SIDE_MARGIN leg lengths inside the edge of the standing foot. It moves the
+# pelvis by at most MOST_SWAY leg lengths, because the feet would meet after a larger move.
 SIDE_MARGIN, MOST_SWAY = 0.045, 0.09
-FEET_APART = 0.03  # leg lengths; minimum gap between the feet after this move
-LEAN_SHARE = 0.5  # share of the chest's lean that the base takes when the waist has no axis for it
-LATERAL_AXIS = 0.7  # cosine above which a waist joint turns about this axis
-FOOT_FADE_S, PELVIS_FADE_S = 0.06, 0.05  # half-lives
-# Lift of the avatar's ankle, in leg lengths, below which the sole is level and above which its tilt is free
+FEET_APART = 0.03  # Minimum gap between the feet after the pelvis has moved sideways, as a share of the leg length.
+# Share of the chest's lean or turn that the base takes over when the robot's waist has no joint for it.
+LEAN_SHARE = 0.5
+# A waist joint turns about an axis if the cosine between the joint's axis and this axis is above this value.
+LATERAL_AXIS = 0.7
+FOOT_FADE_S, PELVIS_FADE_S = 0.06, 0.05  # half-lives of the contact share of a foot and of the pelvis offset [s]
+# The robot's sole is level while the avatar's ankle is lifted by less than HEEL_DOWN leg lengths, and tilts freely
+# above HEEL_UP leg lengths.
 HEEL_DOWN, HEEL_UP = 0.02, 0.08
-FARTHEST = 0.25  # leg lengths; a standing foot that is farther than this from its target is placed again
-JUMP_M = 0.5  # when the avatar's root moves farther than this between two frames, the robot is moved with it
-LONGEST_STEP_S, USUAL_STEP_S = 0.1, 1 / 60  # s; maximum time of a step; time of the first step.
-# Leg lengths: distance from which a constraint is added, and distance that it keeps; maximum number of constraints
+FARTHEST = 0.25  # A standing foot that is farther than this share of the leg length from its target is placed again.
+# When the avatar's root moves farther than this between two frames, the follower moves the whole robot with it.
+JUMP_M = 0.5
+# Maximum time between two steps of the follower, and the assumed time before its first step.
+LONGEST_STEP_S, USUAL_STEP_S = 0.1, 1 / 60
+# Capsules of the robot that are nearer than COLLISION_NEAR leg lengths get a constraint, which keeps them COLLISION_GAP
+# leg lengths apart. MOST_COLLISIONS is the maximum number of such constraints.
 COLLISION_NEAR, COLLISION_GAP, MOST_COLLISIONS = 0.06, 0.008, 60
-FLOOR_NEAR = 0.06  # leg lengths; a constraint is added for soles below this height
+# A sole that is lower than this share of the leg length gets a constraint that keeps it above the floor.
+FLOOR_NEAR = 0.06
 
 PELVIS, CHEST, HEAD_ROW, LEFT_SOLE, RIGHT_SOLE = range(5)
 
@@ -92,34 +100,35 @@ PELVIS, CHEST, HEAD_ROW, LEFT_SOLE, RIGHT_SOLE = range(5)
 class FollowSettings(Settings):
     method: str = setting(
         "follow",
-        "How the robot follows. follow: limb directions with standing feet. decompose: rotations joint by joint "
-        "(Karst 2023), from the reachable T-pose or `urdf_t_pose`.",
+        "Method by which the robot follows. With `follow`, limbs get the avatar's directions, and standing feet stay. "
+        "With `decompose`, joint rotations are converted one by one (Karst 2023), relative to `urdf_t_pose` if set.",
         choices=("follow", "decompose"), live=False,
     )  # fmt: skip
     joint_speed: float = setting(
         12.0,
-        "Maximum joint speed, if the robot file does not state a lower one. Smaller values make the robot lag behind "
-        "fast motion.",
+        "Maximum joint speed, if the robot file does not state a lower one. With a smaller speed limit, the robot "
+        "lags behind fast motion.",
         "rad/s",
         0.1,
         100.0,
     )
     joint_acceleration: float = setting(
-        400.0, "Maximum joint acceleration. Smaller values make the robot lag behind fast motion.", "rad/s²", 1.0, 1e5
+        400.0, "Maximum joint acceleration. With a lower limit, the robot lags behind fast motion.", "rad/s²", 1.0, 1e5
     )
     weight_shift: float = setting(
-        1.0, "Lateral move of the pelvis toward the foot that stands alone, as a share of the move that brings the "
-        "centre of mass over this foot (at most 9 % of the leg). With larger values the centre of mass is nearer to "
-        "the foot, and the leg tilts more.", "", 0.0, 1.0,
+        1.0, "Lateral move of the pelvis while one foot stands alone, as a share of the move that brings the centre "
+        "of mass over this foot (at most 9 % of the leg length). With larger values, the centre of mass is nearer to "
+        "the standing foot, and the standing leg tilts more.", "", 0.0, 1.0,
     )  # fmt: skip
     self_collision: bool = setting(
-        True, "Keep limbs apart from each other and from the trunk, where the robot file has collision geometry."
+        True, "Keep the robot's limbs apart from each other and from its trunk, if its file has collision geometry."
     )
 
 
 @dataclass
 class RobotState:
-    """Base in the room (x y z qw qx qy qz), and angles [rad] and velocities [rad/s] of the joints `names`."""
+    """State of a robot: pose of its base in the room (x y z qw qx qy qz), and angles [rad] and velocities [rad/s] of
+    the joints in `names`."""
 
     stamp_ns: int
     base: F64
@@ -132,7 +141,7 @@ class RobotState:
 
 
 class Follower:
-    """Follows the poses of one avatar; `step` needs the poses in order of time."""
+    """Follower of one avatar's poses. `step` must be called with the poses in order of time."""
 
     def __init__(self, figure: Figure, skeleton: Skeleton, settings: FollowSettings | None = None) -> None:
         try:
@@ -166,28 +175,30 @@ class Follower:
         n = 6 + self._n
         self._h, self._g, self._jac, self._other = np.zeros((n, n)), np.zeros(n), np.zeros((3, n)), np.zeros((3, n))
         self._rows, self._lower = np.zeros((MOST_COLLISIONS + 6, n)), np.zeros(MOST_COLLISIONS + 6)
-        self._ap, self._aq = room_joints(rest_pose(skeleton))  # the avatar's joints in the room
+        # positions and rotations of the avatar's joints in the room
+        self._ap, self._aq = room_joints(rest_pose(skeleton))
         self.reset()
 
     def reset(self) -> None:
         self._angles = np.clip(self._start, self._limits[:, 0], self._limits[:, 1])
         self._rates = np.zeros(self._n)
         self._base = np.concatenate([[0.0, 0.0, self.figure.leg_length], self.figure.front])
-        self._feet = np.zeros((2, 8))  # for each foot: held, anchor x y, offset x y z, share of the level sole, known
+        # For each foot: whether the foot is held, anchor x y, offset x y z, share by which the sole is level, and an
+        # unused number.
+        self._feet = np.zeros((2, 8))
         self._balls = np.zeros((2, 3))
         self._shift = np.zeros(3)
-        self._swayed = np.zeros(1)  # lateral move of the pelvis in the last frame
+        self._swayed = np.zeros(1)  # lateral move of the robot's pelvis in the last frame [m]
         self._last_ns = -1
         self._root = np.zeros(7)
 
-    # Constants of the robot
 
     def _bend_limbs(self) -> None:
         """Keep knees and elbows slightly bent in the direction of flexion, and start with bent limbs.
 
-        The twist of a straight limb has no effect on directions: a limb that is straight at its limit and twisted the
-        wrong way would stay straight. Elbows that can bend in both directions can pass through the straight pose, so
-        their limits are not changed.
+        The twist of a straight limb does not change the direction of the limb. Therefore a limb that is straight at a
+        joint limit and twisted the wrong way would stay straight. The limits of elbows that can bend in both directions
+        are not changed, because such elbows can pass through the straight pose.
         """
         figure = self.figure
         tree = Tree(figure.robot)
@@ -214,7 +225,8 @@ class Follower:
             self._start[i] = _within(straight + sign * BENT_START_RAD, *self._limits[i])
 
     def _targets(self) -> None:
-        """Return bodies and constant parts of all targets; the weight of a target is 0 if the robot lacks its body."""
+        """Set the bodies and the constant parts of all targets. The weight of a target is 0 if the robot lacks the body
+        of this target."""
         figure, b = self.figure, self.bodies
         roles, leg = figure.roles, figure.leg_length
         turns: list[tuple[int, F64, float]] = []
@@ -282,7 +294,7 @@ class Follower:
         self._lean = np.array([LEAN_SHARE * (not any(abs(a @ way) > LATERAL_AXIS for a in waist)) for way in axes])
         self._legs = legs
         lowest = min(float(figure.zero[link][2]) for link in figure.zero)
-        self._stand = float(figure.hips[2]) - lowest  # height of the hips of a robot without legs
+        self._stand = float(figure.hips[2]) - lowest  # height of the hips of a robot without legs [m]
 
     def _way(self, link: str, start: F64, end: F64, a: int, b: int, weight: float) -> tuple[int, F64, int, int, float]:
         figure = self.figure
@@ -294,7 +306,8 @@ class Follower:
     # Following
 
     def step(self, pose: AvatarPose) -> RobotState:
-        """The robot's state for a pose of the avatar. The usual frame time is assumed if the stamp does not advance."""
+        """Return the robot's state for a pose of the avatar. If the stamp of the pose does not advance, a frame time of
+        1/60 s is assumed."""
         dt = (pose.stamp_ns - self._last_ns) * 1e-9 if self._last_ns >= 0 else 0.0
         first = self._last_ns < 0
         dt = min(dt, LONGEST_STEP_S) if dt > 0 else USUAL_STEP_S
@@ -340,14 +353,16 @@ class Follower:
         return missing
 
     def _bounds(self, dt: float, first: bool) -> tuple[F64, F64]:
-        """Lowest and highest angles that the limits of position, velocity and acceleration allow in this frame."""
+        """Return the lowest and highest joint angles that the limits of position, velocity and acceleration allow in
+        this frame."""
         low, high = self._limits[:, 0], self._limits[:, 1]
         if first:
             return low, high
         s = self.settings
         speed = np.minimum(self._speed, s.joint_speed)
         gain, a = s.joint_acceleration * dt, s.joint_acceleration
-        # A joint must be able to stop before its limit: v² ≤ 2 a (limit − angle), in steps of dt.
+        # A joint must be able to stop before its limit, so its speed v must satisfy v² ≤ 2 a (limit − angle). The code
+        # uses the form of this rule for a speed that changes once per time step dt.
         to_high, to_low = (np.maximum(d, 0.0) for d in (high - self._angles, self._angles - low))
         fast_up = np.minimum(speed, np.sqrt(gain * gain / 4 + 2 * a * to_high) - gain / 2)
         fast_down = np.minimum(speed, np.sqrt(gain * gain / 4 + 2 * a * to_low) - gain / 2)
@@ -387,8 +402,8 @@ class Follower:
         if rows:
             lower[6 + n :] = self._lower[:rows]
             lower[6 + n + floor :] = np.minimum(lower[6 + n + floor :], 0.01 * leg)
-            # These constraints are soft, because an overlap that one step cannot remove must not make the program
-            # infeasible.
+            # The collision constraints are soft, because an overlap that one step cannot remove must not make the
+            # program infeasible.
             sense[6 + n + floor :] = 8
         x, _value, flag, _info = self._solve(self._h, -self._g, self._rows[:rows], upper, lower, sense)
         if flag < 0 or not np.isfinite(x).all():
@@ -404,7 +419,8 @@ class Follower:
         )
 
     def _carry(self, pose: AvatarPose) -> None:
-        """Move base and feet rigidly with a jump of the avatar's root, such as a re-centring."""
+        """Move the robot's base and feet rigidly when the avatar's root jumps, for example when the user is re-centred.
+        """
         turn = rot.from_yaw(rot.yaw_of(pose.root[3:]) - rot.yaw_of(self._root[3:]))
         old, new = self.scale * self._root[:3], self.scale * np.asarray(pose.root[:3])
         old[2] = new[2] = 0.0
@@ -422,7 +438,8 @@ def _within(value: float, low: float, high: float) -> float:
 
 
 def _masses(figure: Figure, bodies: Bodies) -> tuple[F64, F64]:
-    """Share of the mass and centre of mass of each body; all shares are 0 if the robot file names no masses."""
+    """Return each body's share of the robot's mass and its centre of mass. All mass shares are 0 if the robot file
+    states no masses."""
     masses, centres = np.zeros(len(bodies.parent)), np.zeros((len(bodies.parent), 3))
     for name, part in figure.robot.parts.items():
         if part.mass > 0:
@@ -438,9 +455,8 @@ def _lateral_distances(
     p: Any, q: Any, masses: Any, centres: Any, point_body: Any, point_local: Any, soles: Any, has: Any, yaw: float,
     swayed: float, leg: float,
 ) -> Any:  # fmt: skip
-    """For each foot, the lateral move of the pelvis that brings the centre of mass over this foot, starting from its
-    place without the present move `swayed`; and the width of the foot.
-    """
+    """Return two numbers per foot: the lateral move of the pelvis that brings the centre of mass over this foot, and
+    the width of the foot. The lateral move is relative to the place of the pelvis without its present move `swayed`."""
     out = np.zeros((2, 2))
     side = (-math.sin(yaw), math.cos(yaw))
     at, total = -swayed, 0.0
@@ -480,9 +496,11 @@ def _plan(
     ankles: Any, has: Any, feet: Any, balls: Any, shift: Any, weight_shift: float,
     swayed: Any, missing: Any,
 ) -> Any:  # fmt: skip
-    """Targets of this frame: body rotations, limb directions, places of hips and balls, and weights of the balls.
+    """Return the targets of this frame: rotations of bodies, directions of limbs, positions of the hips and of the
+    balls of the feet, and the weights of the ball positions.
 
-    `feet`, `balls`, `shift` and `swayed` are the state: see `Follower.reset`. `missing`: see `_lateral_distances`.
+    `feet`, `balls`, `shift` and `swayed` are the state of the follower (see `Follower.reset`). `missing` is the result
+    of `_lateral_distances`.
     """
     turn, way = np.zeros((5, 4)), np.zeros((len(way_joints), 3))
     point, weight = np.zeros((3, 3)), np.zeros(2)
@@ -492,7 +510,8 @@ def _plan(
     if legs:
         rest_height = 0.5 * (ankle_rest[0] + ankle_rest[1])
         target = (target[0], target[1], scale * (centre[2] - rest_height) + sole)
-        # If the waist has no axis for the lean or the turn of the chest, the base takes a part of it.
+        # If the robot's waist has no joint for the lean or the turn of the chest, the base takes over a part of the
+        # lean or turn.
         relative = quat.inv_mul(hip, chest)
         yaw = quat.twist(relative, (0.0, 0.0, 1.0))
         swing = quat.mul_inv(relative, quat.from_yaw(yaw))
@@ -508,8 +527,8 @@ def _plan(
     fade = 0.0 if first else 0.5 ** (dt / FOOT_FADE_S)
     for i in range(2):
         feet[i, 6] = contacts[i] + fade * (feet[i, 6] - contacts[i])
-    # The centre of mass moves sideways over the foot that stands alone, with pelvis and swinging foot: only the
-    # standing leg deviates from the direction of the avatar's leg.
+    # While one foot stands alone, pelvis and swinging foot move sideways, so that the centre of mass comes over the
+    # standing foot. Only the standing leg then deviates from the direction of the avatar's leg.
     sway, lateral = 0.0, quat.rotate(quat.from_yaw(quat.yaw_of(hip)), (0.0, 1.0, 0.0))
     if has[0] and has[1] and not first:
         alone = feet[0, 6] - feet[1, 6]
@@ -532,7 +551,8 @@ def _plan(
         quat.put4(turn, 3 + i, rotation)
         ball = quat.sub(ankle, quat.rotate(rotation, quat.get3(ankles, i)))
         ball = quat.add(ball, quat.scale(toward, 1.0 - feet[i, 6]))
-        if has[0] and has[1]:  # the move must not bring the swinging foot so near that both feet would meet
+        # The sideways move must not bring the swinging foot so near to the standing foot that both would touch.
+        if has[0] and has[1]:
             outward = lateral if i == 0 else quat.scale(lateral, -1.0)
             apart = quat.sub(quat.add(ball, (feet[i, 3], feet[i, 4], 0.0)), quat.get3(balls, 1 - i))
             lacks = max(missing[1 - i, 1] + FEET_APART * leg - quat.dot(apart, outward), 0.0)
@@ -575,7 +595,7 @@ def _plan(
             d = quat.unit(quat.sub(quat.get3(p, b), quat.get3(p, a)), (0.0, 0.0, -1.0))
         else:
             d = quat.rotate(quat.get4(q, a), (0.0, 1.0 if a == LEFT_HAND else -1.0, 0.0))
-        # The leg that stands tilts with the pelvis
+        # The standing leg tilts when the pelvis moves sideways.
         if a in (LEFT_UPPER_LEG, LEFT_LOWER_LEG, RIGHT_UPPER_LEG, RIGHT_LOWER_LEG):
             standing_share = feet[0 if a in (LEFT_UPPER_LEG, LEFT_LOWER_LEG) else 1, 6]
             d = quat.unit(quat.sub(d, quat.scale(toward, standing_share / leg)), d)
@@ -584,13 +604,14 @@ def _plan(
 
 
 def t_pose_of(figure: Figure) -> RobotState:
-    """The pose of the robot that is nearest to the T-pose."""
+    """Return the pose of the robot that is nearest to the T-pose."""
     skeleton = default_skeleton()
     return Follower(figure, skeleton, FollowSettings(self_collision=False)).step(rest_pose(skeleton))
 
 
 class Decomposer:
-    """Follows joint by joint (Karst 2023), from the reachable T-pose unless another one is given."""
+    """Follower that converts the avatar's rotations joint by joint (Karst 2023). The rotations are relative to the
+    robot's T-pose `t_pose` or, by default, to the pose that `t_pose_of` computes."""
 
     def __init__(self, figure: Figure, skeleton: Skeleton, t_pose: dict[str, float] | None = None) -> None:
         angles = t_pose_of(figure).by_name() if t_pose is None else t_pose
@@ -616,14 +637,14 @@ class Decomposer:
 def make_follower(
     figure: Figure, skeleton: Skeleton, settings: FollowSettings, t_pose: dict[str, float] | None = None
 ) -> Follower | Decomposer:
-    """Create the follower of the method that the settings select."""
+    """Create the follower for the method that `settings` selects."""
     if settings.method == "decompose":
         return Decomposer(figure, skeleton, t_pose)
     return Follower(figure, skeleton, settings)
 
 
 def warm_up() -> None:
-    """Follow two poses with a robot of two legs and both methods, so that all kernels are compiled or loaded."""
+    """Let a small robot follow two poses with each method, so that all kernels are compiled or loaded."""
     robot = parse_urdf(_two_legs())
     figure, skeleton = figure_of(robot, find_roles(robot)), default_skeleton()
     for method in ("follow", "decompose"):

@@ -1,7 +1,7 @@
-"""Messages and files of receivers of robot motion, byte by byte: SONIC, TWIST2, BeyondMimic, GMR.
+"""Encoders for the messages and files of robot controllers and tools: SONIC, TWIST2, BeyondMimic and GMR.
 
-This module does not open connections; `ros/senders.py` sends the messages. The formats are those of the receivers'
-published sources.
+This module does not open connections; `ros/senders.py` sends the messages. The formats of messages and files follow the
+published source code of the receiving programs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from mm_ros.robot.model import MOVING
 
 SONIC_HEADER = 1280  # bytes
 BODY_JOINTS = 29
-# SONIC's planner: speeds [m/s] from which it walks slowly, walks and runs; points of its three links: palms and neck.
+# Minimum speeds at which the robot walks slowly, walks and runs, for the planner of the controller SONIC. POINTS_M are
+# the positions of left palm, right palm and neck in the axes of their links.
 PLANNER_SPEEDS_M_S = (0.15, 0.8, 1.8)
 POINTS_M = ((0.18, -0.025, 0.0), (0.18, 0.025, 0.0), (0.0, 0.0, 0.35))
 TYPES = {"f4": "f32", "f8": "f64", "i4": "i32", "i8": "i64", "u1": "u8", "b1": "bool"}
@@ -38,7 +39,8 @@ def _refuse(figure: Figure, names: Sequence[str], receiver: str) -> tuple[str, .
 
 
 def limb_order(figure: Figure, receiver: str = "this format") -> tuple[str, ...]:
-    """Left leg, right leg, waist, left arm, right arm; each from the trunk outward."""
+    """Return the joint names in the order left leg, right leg, waist, left arm, right arm. The joints of each limb are
+    listed from the trunk outward."""
     chains = figure.roles.chains
     legs = [f"{s}_{p}" for s in ("left", "right") for p in ("upper_leg", "lower_leg", "foot")]
     arms = [f"{s}_{p}" for s in ("left", "right") for p in ("shoulder", "upper_arm", "lower_arm", "hand")]
@@ -46,11 +48,12 @@ def limb_order(figure: Figure, receiver: str = "this format") -> tuple[str, ...]
 
 
 def breadth_order(figure: Figure, receiver: str = "this format") -> tuple[str, ...]:
-    """The body joints in breadth-first order of the tree, as IsaacLab numbers them."""
+    """Return the names of the body joints in the breadth-first order of the robot's tree, as the simulator IsaacLab
+    numbers them."""
     known, order, level = set(limb_order(figure, receiver)), [], [figure.robot.base]
     while level:
         below = [j for link in level for j in figure.robot.by_parent.get(link, [])]
-        # Fixed joints do not count as a level of the tree, because IsaacLab merges the links that they connect.
+        # A fixed joint is no level of the tree, because IsaacLab merges the two links that a fixed joint connects.
         merged: list[Any] = []
         while below:
             j = below.pop(0)
@@ -64,7 +67,8 @@ def breadth_order(figure: Figure, receiver: str = "this format") -> tuple[str, .
 
 
 def sonic(topic: str, version: int, fields: Mapping[str, Any]) -> bytes:
-    """One ZeroMQ part: topic, JSON header of exactly 1280 bytes padded with zeros, then the arrays in little-endian."""
+    """Return a ZeroMQ message for SONIC: topic, JSON header that is padded with zeros to 1280 bytes, and arrays in
+    little-endian byte order."""
     arrays = {name: np.ascontiguousarray(value) for name, value in fields.items()}
     arrays = {name: a.astype(a.dtype.newbyteorder("<")) for name, a in arrays.items()}
     described = [
@@ -77,7 +81,8 @@ def sonic(topic: str, version: int, fields: Mapping[str, Any]) -> bytes:
 
 
 def sonic_v1(angles: F64, rates: F64, rotations: F64, frames: Any) -> bytes:
-    """Topic `pose`, version 1: angles and rates (N, 29) breadth first, rotations (N, 4) w x y z of the base."""
+    """Return a message of SONIC's topic `pose`, version 1. `angles` and `rates` (N, 29) are in breadth-first order;
+    `rotations` (N, 4) of the base are w x y z."""
     return sonic("pose", 1, {
         "joint_pos": np.asarray(angles, np.float32), "joint_vel": np.asarray(rates, np.float32),
         "body_quat": np.asarray(rotations, np.float32), "frame_index": np.asarray(frames, np.int64),
@@ -85,9 +90,8 @@ def sonic_v1(angles: F64, rates: F64, rotations: F64, frames: Any) -> bytes:
 
 
 def sonic_v3(angles: F64, rates: F64, rotations: F64, frames: Any, smpl_joints: F64, smpl_pose: F64) -> bytes:
-    """Message of version 3: the content of version 1 and a human body, with joints (N, 24, 3) [m] and rotation vectors
-    (N, 21, 3) of SMPL.
-    """
+    """Return a message of SONIC's topic `pose`, version 3. Version 3 adds a human body of the model SMPL to version 1:
+    joint positions (N, 24, 3) [m] and rotation vectors (N, 21, 3) [rad]."""
     return sonic("pose", 3, {
         "joint_pos": np.asarray(angles, np.float32), "joint_vel": np.asarray(rates, np.float32),
         "body_quat": np.asarray(rotations, np.float32), "frame_index": np.asarray(frames, np.int64),
@@ -104,8 +108,8 @@ def sonic_planner(
     mode: int, movement: Any, facing: Any, speed: float = -1.0, height: float = -1.0,
     positions: F64 | None = None, rotations: F64 | None = None,
 ) -> bytes:  # fmt: skip
-    """Topic `planner`; `positions` (3, 3) and `rotations` (3, 4) w x y z in the root frame: left wrist, right wrist,
-    head."""
+    """Return a message of SONIC's topic `planner`. Row 0 of `positions` (3, 3) and `rotations` (3, 4, w x y z) is the
+    left wrist, row 1 the right wrist and row 2 the head, in the frame of the robot's root."""
     fields: dict[str, Any] = {
         "mode": np.array([mode], np.int32), "movement": np.asarray(movement, np.float32),
         "facing": np.asarray(facing, np.float32), "speed": np.array([speed], np.float32),
@@ -118,9 +122,10 @@ def sonic_planner(
 
 
 class Planner:
-    """Messages to SONIC's planner for a commanded robot: the gait, and the wrists and neck in the root frame.
+    """Messages to SONIC's planner for the commands of a robot. Each message contains the gait, and the poses of wrists
+    and neck in the frame of the robot's root.
 
-    Directions are relative to the heading of the first message, because SONIC measures directions in the same way.
+    Directions in all messages are relative to the heading in the first message, because SONIC expects this.
     """
 
     def __init__(self, figure: Figure, order: Sequence[str]) -> None:
@@ -143,7 +148,7 @@ class Planner:
         )
 
     def _points(self, angles: F64) -> F64:
-        """Left wrist, right wrist and neck (3, 7) in the axes of the pelvis."""
+        """Return the poses (3, 7) of left wrist, right wrist and neck in the axes of the pelvis."""
         roles, limbs, front = self._figure.roles, self._figure.limbs, self._figure.front
         links = self._figure.robot.links(dict(zip(self._order, angles.tolist(), strict=True)))
         root, out = links[roles.pelvis], []
@@ -157,8 +162,9 @@ class Planner:
 
 
 def twist2(robot: str, base: F64, before: F64, dt: float, angles: F64, stamp_ms: int) -> dict[str, str]:
-    """Redis keys and JSON values of TWIST2: root velocity x y in the root's own heading, height, roll, pitch, yaw rate,
-    then 29 joints (left leg, right leg, waist, left arm, right arm); hands and neck at rest."""
+    """Return the Redis keys and JSON values for the controller TWIST2. The value for the body is an array: root
+    velocity x y in the heading of the root, height, roll, pitch, yaw rate, and 29 joint angles in the order of
+    `limb_order`. The values for hands and neck are zero."""
     yaw = float(rot.yaw_of(base[3:]))
     way = rot.rotate(rot.from_yaw(-yaw), (base[:3] - before[:3]) / dt)
     turned = rot.wrap_angle(yaw - float(rot.yaw_of(before[3:])))
@@ -178,7 +184,8 @@ def twist2(robot: str, base: F64, before: F64, dt: float, angles: F64, stamp_ms:
 
 
 def beyondmimic_csv(bases: F64, angles: F64) -> str:
-    """Rows without a header, at 30 Hz: root x y z, qx qy qz qw, then 29 joints in the order of the limbs."""
+    """Return a CSV file for BeyondMimic, without a header and with one row per frame at 30 Hz. Each row of the CSV file
+    has x y z and qx qy qz qw of the root, and 29 joint angles in the order of `limb_order`."""
     if np.shape(angles)[1] != BODY_JOINTS:
         raise MmRosError(f"BeyondMimic takes {BODY_JOINTS} joints, came {np.shape(angles)[1]}")
     rows = np.concatenate([bases[:, :3], bases[:, [4, 5, 6, 3]], angles], axis=1)
@@ -186,8 +193,8 @@ def beyondmimic_csv(bases: F64, angles: F64) -> str:
 
 
 def gmr_pickle(rate: float, bases: F64, angles: F64, local_body_pos: F64, links: Sequence[str]) -> bytes:
-    """Pickle of GMR: fps, root_pos, root_rot (x y z w), dof_pos, local_body_pos, link_body_list. mm_ros only writes
-    pickles, because reading one can run any code."""
+    """Return a pickle file for the tool GMR; `root_rot` in it is x y z w. mm_ros writes pickle files but never reads
+    them, because reading a pickle file can run any code."""
     return pickle.dumps({
         "fps": rate, "root_pos": _rows(bases[:, :3]), "root_rot": _rows(bases[:, [4, 5, 6, 3]]),
         "dof_pos": _rows(angles), "local_body_pos": _rows(local_body_pos), "link_body_list": list(links),
@@ -195,5 +202,5 @@ def gmr_pickle(rate: float, bases: F64, angles: F64, local_body_pos: F64, links:
 
 
 def _rows(values: F64) -> F64:
-    """Return a copy in which each row is contiguous in memory."""
+    """Return a copy of the array with contiguous rows in memory."""
     return np.array(values, np.float64, order="C")

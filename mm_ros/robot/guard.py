@@ -1,8 +1,9 @@
-"""The guard between follower and robot: ramp-in, clamps, deadman, and a smooth stop that latches.
+"""The guard between follower and robot limits the commands: it starts with a ramp, needs a pressed deadman switch, and
+stops smoothly.
 
-The guard is a state machine over time, without ROS: off → ramp → live → stopping → held. After a stop, the deadman must
-be released and pressed again; then a new ramp begins at the robot's measured state. The guard is not a safety function
-in the sense of any standard.
+The guard is a state machine over time, without ROS: off → ramp → live → stopping → held. After a stop, the user must
+release and press the deadman switch again. A new start ramp then begins at the robot's measured state. The guard is not
+a safety function in the sense of any standard.
 """
 
 from __future__ import annotations
@@ -17,49 +18,53 @@ from mm_ros.body.types import F64
 from mm_ros.maths import rotations as rot
 
 OFF, WAITING, RAMP, LIVE, STOPPING, HELD = "off", "waiting", "ramp", "live", "stopping", "held"
-HOLD_S = 1.0  # s; after a stop, commands are still sent for this time
-LATE_TICKS = 10.0  # a delay of more than this many periods between two ticks is a stall of this process
-STILL = 1e-6  # rad/s or m/s; a slower joint has stopped.
-# Base: highest speed and acceleration, and time to settle; first x y z, then the rotation.
+HOLD_S = 1.0  # After a stop, the guard continues to send the stopped command for this time.
+# If more than this many command periods pass between two ticks, the process has stalled, and the robot stops.
+LATE_TICKS = 10.0
+STILL = 1e-6  # A joint that is slower than this has stopped [rad/s].
+# Maximum speed, maximum acceleration and settling time of the robot's base: first x y z, then the rotation.
 BASE_SPEED, BASE_ACCELERATION = np.repeat([3.0, 6.0], 3), np.repeat([15.0, 60.0], 3)  # m/s rad/s, m/s² rad/s²
 BASE_SETTLE_S = np.repeat([0.1, 0.06], 3)
-# A larger change of the base between two ticks means that the user was re-centred
+# A change of the base between two ticks that is larger than this means that the user was re-centred.
 BASE_JUMP_M, BASE_JUMP_RAD = 0.3, 0.5
 
 
 @dataclass(frozen=True)
 class GuardSettings(Settings):
-    rate: float = setting(50.0, "Rate of the commands. SONIC and TWIST2 need 50.", "Hz", 10.0, 500.0, live=False)
+    rate: float = setting(
+        50.0, "Rate of the robot commands. The controllers SONIC and TWIST2 need 50 Hz.", "Hz", 10.0, 500.0, live=False
+    )
     ramp: float = setting(
-        2.0, "Duration of the ramp from the robot's measured state to the avatar's pose. Larger values start more "
-             "gently.", "s", 0.5, 60.0
+        2.0, "Duration of the ramp from the robot's measured state to the avatar's pose. With a longer ramp, the "
+             "robot starts more gently.", "s", 0.5, 60.0
     )
     command_speed: float = setting(
         6.0,
-        "Maximum speed of a commanded joint. Smaller values are safer, but the robot lags behind fast motion.",
+        "Maximum speed of a commanded joint. A lower speed is safer, but the robot lags behind fast motion.",
         "rad/s", 0.01, 50.0,
     )
     command_acceleration: float = setting(
-        60.0, "Maximum acceleration of a commanded joint. Smaller values are smoother, but the robot lags behind fast "
-              "motion.", "rad/s²", 0.1, 5000.0
+        60.0, "Maximum acceleration of a commanded joint. With a lower limit, the robot moves more smoothly but "
+              "lags behind fast motion.", "rad/s²", 0.1, 5000.0
     )
     stale_after: float = setting(
-        0.25, "The robot stops when the newest pose or robot state is older than this. Larger values tolerate longer "
-              "gaps.", "s", 0.02, 5.0
+        0.25, "The robot stops when the newest pose of the avatar or state of the robot is older than this. A "
+              "larger time limit tolerates longer gaps between messages.", "s", 0.02, 5.0
     )
     largest_jump: float = setting(
-        0.3, "The robot stops when a measured joint changes by more than this between two states. Larger values "
-             "tolerate more noise.", "rad", 0.01, 6.3
+        0.3, "The robot stops when a measured joint angle changes by more than this between two messages. A larger "
+             "threshold tolerates more noise of the angles.", "rad", 0.01, 6.3
     )
     largest_error: float = setting(
-        0.8, "The robot stops when a measured joint is farther than this from its command. Larger values tolerate "
-             "larger errors.", "rad", 0.05, 6.3
+        0.8, "The robot stops when a measured joint angle differs from its command by more than this. A larger "
+             "threshold tolerates larger tracking errors of the robot.", "rad", 0.05, 6.3
     )
 
 
 @dataclass(frozen=True)
 class Command:
-    """`share`: completed share of the ramp, 0…1. `runs`: false while the robot stops and is held."""
+    """Command for the joints of a robot. `share` is the completed share of the start ramp (0…1). `runs` is false while
+    the robot stops and is held."""
 
     positions: F64  # rad
     velocities: F64  # rad/s
@@ -68,13 +73,14 @@ class Command:
 
 
 class Limiter:
-    """Positions `x` with velocities `v` that move within limits of position, speed and acceleration."""
+    """Joint positions `x` with velocities `v` that stay within limits of position, speed and acceleration."""
 
     def __init__(self, x: F64, lower: F64, upper: F64) -> None:
         self.x, self.v, self.lower, self.upper = np.array(x, np.float64), np.zeros(len(x)), lower, upper
 
     def track(self, wanted: F64, rates: F64, speed: float, a: float, dt: float) -> None:
-        """Move toward the target as fast as speed and acceleration allow, so that it is reached without overshoot."""
+        """Move the joints toward the target as fast as the limits of speed and acceleration allow, without overshoot.
+        """
         error = np.clip(wanted, self.lower, self.upper) - self.x
         closing = np.minimum(np.abs(error) / dt, _brakes(np.abs(error), a, dt))
         self._move(np.clip(rates + np.sign(error) * closing, -speed, speed), a, dt)
@@ -84,26 +90,27 @@ class Limiter:
 
     def _move(self, velocity: F64, a: float, dt: float) -> None:
         v = np.clip(velocity, self.v - a * dt, self.v + a * dt)
-        # The motion stops before the limits. If the measured start is beyond a limit, the joint may only move back.
+        # The motion of a joint stops before its position limits. A joint whose measured position is beyond a limit may
+        # only move back.
         v = np.minimum(v, _brakes(self.upper - self.x, a, dt))
         v = np.maximum(v, -_brakes(self.x - self.lower, a, dt))
         self.x, self.v = self.x + v * dt, v
 
 
 class CommandGuard:
-    """Turns targets into commands for the joints `names` within their limits. Times are seconds of one clock."""
+    """Guard that converts target angles to commands for the joints in `names`, within the limits of these joints. All
+    times that the guard gets are seconds of the same clock."""
 
     def __init__(
         self, names: Sequence[str], lower: F64, upper: F64, settings: GuardSettings, start: F64 | None = None,
         obeys: bool = True,
     ) -> None:  # fmt: skip
-        """`start`: assumed start pose of a robot without feedback; None if the robot's state is measured. `obeys`:
-        whether the robot gets the commands, so that its state must follow them.
-        """
+        """`start` is the assumed start pose of a robot that does not report its state, else None. `obeys` states
+        whether the robot receives the commands, so that its measured state must follow them."""
         self.names, self.lower, self.upper, self.settings = tuple(names), lower, upper, settings
         self.start, self._obeys = start, obeys
         self.state, self.reason = OFF, "not enabled"
-        self._armed = False  # whether the deadman has been released since the last stop
+        self._armed = False  # whether the user has released the deadman switch since the last stop
         self._moved = Limiter(np.zeros(len(self.names)), lower, upper)
         self._from = self._moved.x
         self._since = self._held_at = 0.0
@@ -113,7 +120,7 @@ class CommandGuard:
         self._jumped = ""
 
     def measure(self, now: float, angles: F64) -> None:
-        """Store a measured state of the robot, in the order of `names`."""
+        """Store the measured joint angles of the robot, in the order of `names`."""
         if not np.isfinite(angles).all():
             self._jumped = "the robot state is not finite"
             return
@@ -125,14 +132,15 @@ class CommandGuard:
         self._measured, self._measured_at = angles, now
 
     def stop(self, reason: str) -> None:
-        """Begin a smooth stop, which latches."""
+        """Begin a smooth stop, which lasts until the user releases and presses the deadman switch again."""
         if self.state in (RAMP, LIVE):
             self.state, self.reason, self._armed = STOPPING, reason, False
 
     def step(
         self, now: float, enabled: bool, target: F64 | None, rates: F64 | None, target_at: float
     ) -> Command | None:
-        """The command of this tick, or None when no command is sent. `target_at`: time of arrival of the target."""
+        """Return the command of this tick, or None when no command is sent. `target_at` is the time at which the target
+        arrived."""
         dt = 1 / self.settings.rate
         gap = 0.0 if self._last is None else now - self._last
         self._last = now
@@ -203,21 +211,23 @@ class CommandGuard:
 
 
 class BaseGuard:
-    """The commanded base, which belongs to the guarded joints. The base has no jumps and is at rest after a stop.
+    """Guard of the commanded pose of the robot's base. The commanded base does not jump, and it is at rest after a
+    stop.
 
-    Receivers use the heading, height and velocity of the base, but not its absolute position. Therefore, at a start or
-    when the user is re-centred, the base does not move; instead, the frame in which it is commanded moves.
+    Robot controllers use the heading, height and velocity of the base, but not its absolute position. Therefore the
+    commanded base does not move when commands start or when the user is re-centred. Instead, the guard changes the
+    transform from the room to the frame of the commands.
     """
 
     def __init__(self, rate: float) -> None:
         self._dt = 1 / rate
-        self.pose: F64 | None = None  # x y z qw qx qy qz
-        self._v = np.zeros(6)  # velocity of x y z and of the rotation, in world axes
+        self.pose: F64 | None = None  # x y z qw qx qy qz of the commanded base
+        self._v = np.zeros(6)  # linear and angular velocity of the base, in world axes
         self._before: F64 | None = None
-        self._turn, self._move = 0.0, np.zeros(2)  # transform from the room to the frame of the command
+        self._turn, self._move = 0.0, np.zeros(2)  # transform from the room to the frame of the commands
 
     def step(self, base: F64, runs: bool) -> F64:
-        """The commanded base of this tick; `runs`: whether commands follow the avatar."""
+        """Return the commanded pose of the base for this tick. `runs` states whether the commands follow the avatar."""
         if self.pose is None:
             self.pose = np.array(base, np.float64)
         wanted, a = np.zeros(6), BASE_ACCELERATION * self._dt
@@ -242,8 +252,9 @@ class BaseGuard:
 
 
 def _brakes(distance: F64, a: float, dt: float) -> F64:
-    """Highest speed from which `distance` suffices to stop, in steps of dt."""
+    """Return the highest speed from which a joint can stop within `distance`, if its speed changes once per step dt."""
     half = a * dt / 2
-    # The speed changes in steps of a · dt, which takes up to a · dt² / 8 more than v² / 2a + v · dt / 2.
+    # Because the speed changes in steps of a · dt, the stopping distance is up to a · dt² / 8 longer than v² / 2a + v ·
+    # dt / 2.
     room = np.clip(distance - a * dt * dt / 8, 0.0, 1e6)
     return np.asarray(np.minimum(np.sqrt(half * half + 2 * a * room) - half, np.maximum(distance, 0.0) / dt))

@@ -1,7 +1,7 @@
-"""Compiled kinematics of a robot: poses of its bodies, and the normal equations of the follower's targets.
+"""Compiled kinematics of a robot: poses of its bodies, and the equations that the robot follower solves.
 
-A body is a group of links that move together. The step of the solver has 6 + n numbers: translation and rotation of the
-base in world axes, then the change of each of the n independent joint angles.
+A body is a group of links that move together. The unknowns of the solver are 6 + n numbers: translation and rotation of
+the base in world axes, then the change of each of the n independent joint angles.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ I64 = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Bodies:
-    """Row b describes body b: its parent (−1: base), its place in the parent at angle 0, and its axis; its angle is
-    factor · angles[dof] + offset. `of_link`: for each link, its body and the constant pose of the link in this body."""
+    """Bodies of a robot; row b of each array describes body b. `place` is the pose in the parent body when the joint
+    angle is 0; the parent of the base is −1. The joint angle of a body is factor · angles[dof] + offset. `of_link` maps
+    each link to the number of its body and the constant pose of the link in this body."""
 
     parent: I64
     place: F64  # (B, 7)
@@ -37,7 +38,8 @@ class Bodies:
 
 
 def bodies_of(robot: Robot, active: set[str], rest: dict[str, float]) -> Bodies:
-    """Bodies for the joints in `active`, and for those that mimic them; all others keep the angle of `rest`."""
+    """Return bodies for the joints in `active` and for joints that mimic a joint in `active`. All other joints keep the
+    angle that `rest` states."""
     dofs: list[str] = []
     rows: list[tuple[int, F64, F64, int, float, float]] = [(-1, _identity(), np.array([1.0, 0, 0]), -1, 0.0, 0.0)]
     of_link: dict[str, tuple[int, F64]] = {robot.base: (0, _identity())}
@@ -60,7 +62,7 @@ def bodies_of(robot: Robot, active: set[str], rest: dict[str, float]) -> Bodies:
 
 
 def _source(robot: Robot, name: str) -> tuple[str, float, float]:
-    """The independent joint that a joint follows, with factor and offset."""
+    """Return the independent joint that the joint `name` mimics, with factor and offset of its angle."""
     factor, offset = 1.0, 0.0
     for _ in range(len(robot.joints)):
         mimic = robot.joint(name).mimic
@@ -75,7 +77,7 @@ def _identity() -> F64:
 
 
 def body_point(bodies: Bodies, link: str, point: F64) -> tuple[int, F64]:
-    """Body of a link, and a point of the link in the body's axes."""
+    """Return the number of a link's body, and a point of the link in the axes of this body."""
     body, pose = bodies.of_link[link]
     return body, pose[:3] + rot.rotate(pose[3:], point)
 
@@ -83,7 +85,7 @@ def body_point(bodies: Bodies, link: str, point: F64) -> tuple[int, F64]:
 @njit
 def place_bodies(base: Any, angles: Any, parent: Any, place: Any, axis: Any, dof: Any, factor: Any, offset: Any,
                  p: Any, q: Any, axes: Any) -> None:  # fmt: skip
-    """Fill positions, rotations and world axes of the bodies."""
+    """Fill the positions `p`, rotations `q` and joint axes `axes` of the bodies in the world."""
     quat.put3(p, 0, (base[0], base[1], base[2]))
     quat.put4(q, 0, quat.normalize((base[3], base[4], base[5], base[6])))
     for b in range(1, len(parent)):
@@ -99,7 +101,7 @@ def place_bodies(base: Any, angles: Any, parent: Any, place: Any, axis: Any, dof
 
 @njit
 def _turning(b: int, parent: Any, dof: Any, factor: Any, axes: Any, out: Any) -> None:
-    """Angular Jacobian (3, N) of body b."""
+    """Fill `out` with the Jacobian (3, N) of the angular velocity of body b."""
     out[:] = 0.0
     for i in range(3):
         out[i, 3 + i] = 1.0
@@ -111,7 +113,7 @@ def _turning(b: int, parent: Any, dof: Any, factor: Any, axes: Any, out: Any) ->
 
 @njit
 def _moving(b: int, point: Any, parent: Any, dof: Any, factor: Any, p: Any, axes: Any, out: Any) -> None:
-    """Linear Jacobian (3, N) of a point in the world that is fixed in body b."""
+    """Fill `out` with the Jacobian (3, N) of the velocity of a point that is fixed in body b."""
     out[:] = 0.0
     for i in range(3):
         out[i, i] = 1.0
@@ -148,9 +150,8 @@ def normal_equations(
     point_body: Any, point_local: Any, point_target: Any, point_weight: Any,
     angles: Any, rest: Any, rest_weight: float, damping: float, h: Any, g: Any, jac: Any,
 ) -> None:  # fmt: skip
-    """Fill the matrix h and the vector g of the step that brings bodies to target rotations, lines to target directions
-    and points to target positions.
-    """
+    """Fill the matrix `h` and the vector `g` of the least-squares problem. The solution of this problem brings bodies
+    to target rotations, lines to target directions and points to target positions."""
     h[:] = 0.0
     g[:] = 0.0
     for t in range(len(turn_body)):
@@ -186,7 +187,8 @@ def normal_equations(
 
 @njit
 def nearest(a: Any, b: Any, c: Any, d: Any) -> tuple[float, float]:
-    """Shares along segments a–b and c–d of their nearest points."""
+    """Find the nearest points of the line segments a–b and c–d, and return their places on the segments as shares from
+    0 to 1."""
     u, v, w = quat.sub(b, a), quat.sub(d, c), quat.sub(a, c)
     uu, uv, vv, uw, vw = quat.dot(u, u), quat.dot(u, v), quat.dot(v, v), quat.dot(u, w), quat.dot(v, w)
     det = uu * vv - uv * uv
@@ -201,9 +203,8 @@ def near_pairs(
     pairs: Any, body: Any, ends: Any, radius: Any, margin: float, gap: float, parent: Any, dof: Any, factor: Any,
     p: Any, q: Any, axes: Any, rows: Any, lower: Any, n: int, jac: Any, other: Any,
 ) -> int:  # fmt: skip
-    """Add a linear constraint for each pair of capsules nearer than `margin`: after the step they are at least `gap`
-    apart.
-    """
+    """Add a linear constraint for each pair of capsules that is nearer than `margin`. The constraint keeps both
+    capsules at least `gap` apart after the step."""
     for k in range(len(pairs)):
         i, j = pairs[k, 0], pairs[k, 1]
         bi, bj = body[i], body[j]
@@ -237,9 +238,11 @@ def floor_rows(
     feet: Any, soles: Any, balls: Any, near: float, parent: Any, dof: Any, factor: Any, p: Any, q: Any, axes: Any,
     rows: Any, lower: Any, n: int, jac: Any,
 ) -> int:  # fmt: skip
-    """Add linear constraints that keep the lowest points of the soles above the floor; returns the number of rows.
+    """Add linear constraints that keep the lowest points of the robot's soles above the floor, and return the number of
+    all constraints.
 
-    `soles` (feet, points, 3) are in the axes of the foot's body from its ball. Each foot adds up to three constraints.
+    `soles` (feet, points, 3) are relative to the ball of each foot, in the axes of the foot's body. Each foot adds up
+    to three constraints.
     """
     for i in range(len(feet)):
         b = feet[i]
@@ -270,7 +273,8 @@ def floor_rows(
 
 @njit
 def least_distance(pairs: Any, body: Any, ends: Any, radius: Any, p: Any, q: Any) -> float:
-    """Smallest distance between the capsules of all pairs; negative when two overlap."""
+    """Return the smallest distance between the capsules of any pair; the distance of overlapping capsules is negative.
+    """
     least = 1e9
     for k in range(len(pairs)):
         i, j = pairs[k, 0], pairs[k, 1]
@@ -285,7 +289,7 @@ def least_distance(pairs: Any, body: Any, ends: Any, radius: Any, p: Any, q: Any
 
 
 class LinkPoses:
-    """Poses of all links for drawing: as `Robot.links`, compiled."""
+    """Compiled counterpart of `Robot.links`: computes the poses of all links of a robot, for drawing."""
 
     def __init__(self, robot: Robot) -> None:
         b = self._bodies = bodies_of(robot, set(robot.moving), {})

@@ -17,15 +17,15 @@ from mm_ros.robot.model import Robot
 from mm_ros.robot.urdf import parse_urdf
 from mm_ros.robot.xml import file_text
 
-HIGHEST = 5  # number of folders above the file in which a package is searched for
-LARGEST_M = 100.0  # m; maximum distance from a link to its parent, to a shape or to a centre of mass
+HIGHEST = 5  # number of folders above the robot file in which a ROS package is searched for
+LARGEST_M = 100.0  # Maximum distance from a link to its parent, to a shape of the link, or to its centre of mass [m].
 
 
 def load_robot(path: str | Path) -> Robot:
-    """Read a robot file. Raises MmRosError with the reason when the file cannot be used.
+    """Read a robot file. Raise MmRosError with the reason if the file cannot be used.
 
-    A .xacro file is expanded by the package xacro where it is installed. xacro evaluates expressions of the file: use
-    only files from a trusted source.
+    The package xacro expands a .xacro file, if the package is installed. Use only .xacro files from a trusted source,
+    because xacro evaluates Python expressions of the file.
     """
     path = Path(path)
     if path.is_dir():
@@ -38,7 +38,8 @@ def load_robot(path: str | Path) -> Robot:
 
 
 def _noted(robot: Robot) -> Robot:
-    """The robot with a note on meshes that are absent. Raises MmRosError if the robot is absurdly large."""
+    """Return the robot with a note about missing meshes. Raise MmRosError if a part of the robot is implausibly far
+    away."""
     places = [(f"joint '{j.name}'", j.origin) for j in robot.joints]
     places += [(f"a shape of link '{name}'", s.pose) for name, part in robot.parts.items() for s in part.shapes]
     places += [(f"the mass of link '{name}'", part.centre) for name, part in robot.parts.items()]
@@ -58,14 +59,15 @@ def _noted(robot: Robot) -> Robot:
 
 
 def robot_text(path: str | Path) -> str:
-    """The URDF text of a file, for `robot_description`; "" when it is not a URDF."""
+    """Return the URDF text of a robot file for the topic `robot_description`, or "" if the file is not a URDF or xacro
+    file."""
     path, text = Path(path), file_text(path)
     text = _expanded(path) if path.suffix == ".xacro" or "<xacro:" in text else text
     return text if "<robot" in text else ""
 
 
 def _expanded(path: Path) -> str:
-    file_text(path)  # check the limits of the file before xacro reads it
+    file_text(path)  # This call checks the size and the encoding of the file before xacro reads it.
     try:
         import xacro
         from xacro import substitution_args
@@ -77,15 +79,17 @@ def _expanded(path: Path) -> str:
     with _packages_beside(substitution_args, path):
         try:
             return str(xacro.process_file(str(path)).toxml())
-        except (Exception, SystemExit) as error:  # xacro evaluates the file, so any exception is possible
+        # xacro evaluates Python expressions of the file, so it may raise any exception.
+        except (Exception, SystemExit) as error:
             raise MmRosError(f"{path}: xacro cannot expand it: {' '.join(str(error).split())[:300]}") from None
 
 
 @contextmanager
 def _packages_beside(substitution_args: Any, path: Path) -> Iterator[None]:
-    """Make $(find PACKAGE) find packages in the folders around the file, even if they are not installed.
+    """Make the xacro expression $(find PACKAGE) also find packages in the folders around the file that are not
+    installed.
 
-    The function that is replaced is an internal name of xacro (checked with 2.1).
+    The replaced function is internal to xacro; its name was checked with xacro 2.1.
     """
     installed = substitution_args._eval_find
 
@@ -101,9 +105,8 @@ def _packages_beside(substitution_args: Any, path: Path) -> Iterator[None]:
 
 
 def package_folder(path: Path, package: str) -> Path | None:
-    """Folder of a package: a folder of this name that contains the robot file, or that is next to a folder that
-    contains it.
-    """
+    """Return the folder of a ROS package. A folder with the name of the package must contain the robot file or be next
+    to a folder that contains the robot file."""
     if not package or "/" in package or package in (".", ".."):
         return None
     for above in list(path.resolve().parents)[:HIGHEST]:
@@ -115,17 +118,17 @@ def package_folder(path: Path, package: str) -> Path | None:
 
 
 def mesh_path(robot: Robot, file: str) -> Path | None:
-    """Path of a mesh; None when it does not exist or is outside of the robot's folders."""
+    """Return the path of a mesh file, or None if it does not exist or is not in a folder around the robot file."""
     if not robot.source or not file or "\0" in file:
         return None
     source = Path(robot.source).resolve()
     scheme, _, rest = file.rpartition("://")
-    # The robot's folders are those up to HIGHEST levels above the file, without the root of the disk.
+    # Meshes may be in folders up to HIGHEST levels above the robot file, but not in the root of the disk.
     folders = [f for f in list(source.parents)[:HIGHEST] if f.parent != f]
     if scheme in ("package", "model"):
         package, _, inner = rest.partition("/")
         folder = package_folder(source, package)
-        # The folder of a checkout often has another name than its package.
+        # The folder of a Git checkout often has another name than the ROS package in it.
         tries = [folder / inner] if folder is not None else [f / inner for f in folders]
     elif scheme in ("", "file"):
         tries = [source.parent / rest]
@@ -133,7 +136,7 @@ def mesh_path(robot: Robot, file: str) -> Path | None:
         return None
     for given in tries:
         found = given.resolve()
-        # A robot file must not lead to files elsewhere on the disk.
+        # A robot file must not give access to files elsewhere on the disk.
         if any(found.is_relative_to(f) for f in folders) and found.is_file():
             return found
     return None

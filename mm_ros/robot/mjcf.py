@@ -1,6 +1,5 @@
-"""MJCF files (MuJoCo): MuJoCo resolves defaults, frames and units; meshes, motors and sensors are removed before MuJoCo
-reads the file.
-"""
+"""Read robot files in MuJoCo's format MJCF. MuJoCo resolves defaults, frames and units of the file. Meshes, motors and
+sensors are removed before MuJoCo reads the file."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ MESH_SITE = "mm_ros mesh "
 
 
 def read_mjcf(path: str | Path) -> Robot:
-    """Read an MJCF file. Raises MmRosError with the reason when the file cannot be used."""
+    """Read an MJCF file. Raise MmRosError with the reason if the file cannot be used."""
     path = Path(path)
     root = parse(file_text(path), str(path))
     if root.tag != "mujoco":
@@ -42,7 +41,8 @@ def read_mjcf(path: str | Path) -> Robot:
     mimics = _mimics(root)
     meshes = _without_meshes(root, str(path))
     before = mujoco.get_mju_user_warning()
-    mujoco.set_mju_user_warning(lambda _: None)  # MuJoCo's own handler writes MUJOCO_LOG.TXT into the current folder
+    # MuJoCo's default handler would write a file MUJOCO_LOG.TXT into the current folder.
+    mujoco.set_mju_user_warning(lambda _: None)
     try:
         model = mujoco.MjModel.from_xml_string(ElementTree.tostring(root, encoding="unicode"))
     except (ValueError, mujoco.FatalError) as error:
@@ -55,7 +55,7 @@ def read_mjcf(path: str | Path) -> Robot:
 
 
 def _include(root: Element, folder: Path, source: str, count: list[int]) -> None:
-    """Replace each <include> by the content of the file, which has to be in the folder of the model."""
+    """Replace each <include> element by the content of the included file, which must be in the folder of the model."""
     for parent in list(root.iter()):
         for i, e in reversed(list(enumerate(parent))):
             if e.tag != "include":
@@ -74,7 +74,8 @@ def _include(root: Element, folder: Path, source: str, count: list[int]) -> None
 
 
 def _mimics(root: Element) -> dict[str, Mimic]:
-    """Joints coupled by equality constraints of first order."""
+    """Return the joints whose angle is a linear function of another joint's angle by an equality constraint of the
+    file."""
     out = {}
     for e in root.findall("equality/joint"):
         if e.get("joint2"):
@@ -84,9 +85,8 @@ def _mimics(root: Element) -> dict[str, Mimic]:
 
 
 def _without_meshes(root: Element, source: str) -> dict[int, tuple[str, tuple[float, ...], bool]]:
-    """Delete all elements that are not kinematics. Geoms with a mesh become sites; file, scale and use of each mesh are
-    returned.
-    """
+    """Delete all XML elements that do not describe kinematics. Replace each <geom> element that has a mesh by a <site>
+    element. Return the file and scale of each mesh, and whether the mesh takes part in collisions."""
     folder, meshes = "", {}
     for e in root.iter("compiler"):
         folder = e.get("meshdir", e.get("assetdir", folder))
@@ -125,7 +125,7 @@ def _without_meshes(root: Element, source: str) -> dict[int, tuple[str, tuple[fl
 
 
 def _is_visual(geom: Element, kinds: dict[str, Element]) -> bool:
-    """Whether contacts are off, by the geom itself or by its class."""
+    """Whether a geom, or the default class of the geom, switches contacts off."""
     rules = [geom, *(g for d in [kinds.get(geom.get("class", "main"))] if d is not None for g in d.findall("geom"))]
     for e in rules:
         if e.get("contype") is not None or e.get("conaffinity") is not None:
@@ -174,7 +174,8 @@ def _joints(
     mujoco: Any, m: Any, b: int, joint_names: list[str], names: list[str], out: list[RobotJoint],
     mimics: dict[str, Mimic], at: F64,
 ) -> bool:  # fmt: skip
-    """Add the joints of a body. A body with several joints gets a link between each two."""
+    """Append the joints of body b to `out`. A body with several joints gets an additional link between each two joints.
+    Return whether the body has slide or ball joints."""
     kinds = mujoco.mjtJoint
     first, count = int(m.body_jntadr[b]), int(m.body_jntnum[b])
     hinges = [i for i in range(first, first + count) if m.jnt_type[i] == kinds.mjJNT_HINGE]

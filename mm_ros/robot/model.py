@@ -18,7 +18,7 @@ MOVING = ("revolute", "continuous")
 
 @dataclass(frozen=True)
 class Mimic:
-    """A joint that follows another joint: angle = factor · angle of `joint` + offset."""
+    """Rule of a joint that follows another joint: its angle is factor · angle of `joint` + offset."""
 
     joint: str
     factor: float
@@ -27,7 +27,8 @@ class Mimic:
 
 @dataclass(frozen=True)
 class RobotJoint:
-    """`origin`: x y z qw qx qy qz in the parent link; `axis`: unit vector in the joint's axes; limits in rad, rad/s."""
+    """Joint of a robot. `origin` is the pose of the joint in the parent link (x y z qw qx qy qz). `axis` is a unit
+    vector in the axes of the joint. `lower` and `upper` are limits of the joint angle [rad]."""
 
     name: str
     kind: str  # revolute, continuous, fixed
@@ -37,11 +38,11 @@ class RobotJoint:
     axis: F64
     lower: float
     upper: float
-    velocity: float = 0.0  # maximum velocity; 0 if the file does not state it
+    velocity: float = 0.0  # maximum speed of the joint [rad/s]; 0 if the robot file does not state one
     mimic: Mimic | None = None
 
     def moved(self, parent: F64, angle: float) -> F64:
-        """Pose of the child link."""
+        """Return the pose of the joint's child link for a pose of the parent link and a joint angle."""
         q = rot.multiply(parent[3:], self.origin[3:])
         if self.kind in MOVING:
             q = rot.multiply(q, rot.exp(self.axis * angle))
@@ -50,19 +51,21 @@ class RobotJoint:
 
 @dataclass(frozen=True)
 class Shape:
-    """`size`: box: edges; sphere: radius; cylinder and capsule: radius, length between the ends of the straight part;
-    mesh: scale. `pose`: pose of the shape in the axes of the link."""
+    """Shape of a link. `size` of a box is the length of its three edges, of a sphere its radius, and of a mesh its
+    scale. `size` of a cylinder or capsule is its radius and the length of its straight part. `pose` is the pose of the
+    shape in the axes of the link."""
 
-    kind: str  # kind of shape: box, sphere, cylinder, capsule or mesh
+    kind: str  # kind of the shape: box, sphere, cylinder, capsule or mesh
     size: tuple[float, ...]
     pose: F64
     collision: bool
-    file: str = ""  # path of a mesh, as written in the file
+    file: str = ""  # path of the mesh, as written in the robot file
 
 
 @dataclass(frozen=True)
 class Link:
-    """`mass` [kg] and `centre` of mass in the axes of the link; a mass of 0 is unknown."""
+    """Link of a robot. `centre` is the centre of mass in the axes of the link. A `mass` of 0 kg means that the mass is
+    unknown."""
 
     name: str
     mass: float = 0.0
@@ -78,9 +81,9 @@ class Robot:
     base: str
     joints: tuple[RobotJoint, ...]  # parents before children
     parts: dict[str, Link] = field(default_factory=dict)  # by name
-    controlled: tuple[str, ...] = ()  # joints of the <ros2_control> tag, in its order
-    source: str = ""  # path of the file
-    notes: tuple[str, ...] = ()  # descriptions of what the reader left out or repaired
+    controlled: tuple[str, ...] = ()  # joints in the <ros2_control> tag of the robot file, in the order of this tag
+    source: str = ""  # path of the robot file
+    notes: tuple[str, ...] = ()  # sentences about parts of the robot file that the reader left out or repaired
 
     def joint(self, name: str) -> RobotJoint:
         try:
@@ -106,11 +109,11 @@ class Robot:
 
     @property
     def moving(self) -> tuple[str, ...]:
-        """Joints that turn, without those that mimic another joint."""
+        """Names of the joints that turn and do not mimic another joint."""
         return tuple(j.name for j in self.joints if j.kind in MOVING and j.mimic is None)
 
     def with_mimics(self, angles: dict[str, float]) -> dict[str, float]:
-        """The angles of these joints and of those that mimic them."""
+        """Return the given angles and the angles of the joints that mimic another joint."""
         out = dict(angles)
         for j in self.joints:
             if j.mimic is not None and j.kind in MOVING:
@@ -118,7 +121,8 @@ class Robot:
         return out
 
     def links(self, angles: dict[str, float], base: Any = None) -> dict[str, F64]:
-        """Pose (x y z qw qx qy qz) of each link, with the base link at `base`; missing angles are 0."""
+        """Return the pose (x y z qw qx qy qz) of each link when the base link is at the pose `base`. Joints that are
+        not in `angles` have the angle 0."""
         out = {self.base: identity_pose() if base is None else np.array(base, np.float64)}
         angles = self.with_mimics(angles)
         for j in self.joints:

@@ -1,11 +1,13 @@
-"""Words in the names of joints and links, which supplement the geometry when the role of a joint is chosen."""
+"""Find body parts and sides in the names of joints and links. The words supplement the geometry when the role of a
+joint is chosen."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
-# Maps a word to a body part without its side. The first word that matches decides, so that "forearm" is not an "arm".
+# Words in a joint's name and the body part that each word states. The first word that matches decides, so that
+# "forearm" does not count as "arm".
 _PARTS = (
     ("knee", "lower_leg"), ("shank", "lower_leg"), ("calf", "lower_leg"), ("ankle", "foot"), ("toe", "toes"),
     ("hip", "upper_leg"), ("thigh", "upper_leg"), ("foot", "foot"),
@@ -31,7 +33,9 @@ _LIMB_OF = {
 
 @dataclass(frozen=True)
 class NameVote:
-    """`part`: body part without a side, "" if the name has none; `limb`: leg or arm; `side`: left or right."""
+    """Body part and side that a joint's name states. `part` is a body part without its side, `limb` is leg or arm, and
+    `side` is left or right; each is "" if the name does not state it. `finger` is true for fingers, grippers, eyes and
+    wheels."""
 
     part: str
     limb: str
@@ -45,7 +49,7 @@ def words_of(name: str) -> list[str]:
 
 
 def vote(name: str) -> NameVote:
-    """The body part that the words of a joint's name state."""
+    """Return the body part, limb and side that the words of a joint's name state."""
     words = words_of(name)
     joined = "_".join(words)
     part = next((p for word, p in _PARTS if any(word in w for w in words)), "")
@@ -57,9 +61,8 @@ def vote(name: str) -> NameVote:
 
 
 def _side(words: list[str]) -> str:
-    """Side that a name states: by the word left or right, else by a letter before a body part, else by the first single
-    letter.
-    """
+    """Return the side that a joint's name states. The word left or right decides first, then a letter l or r before a
+    body part, then a single letter l or r."""
     for i, pattern in enumerate(_SIDES):
         marks = [m.group(1)[0] for w in words if (m := re.match(pattern, w))]
         if i == 0 and len(set(marks)) > 1:

@@ -1,4 +1,4 @@
-"""`robot.yaml`: facts about a robot that the user states; they replace the detected ones."""
+"""The file `robot.yaml` states facts about a robot, which replace the detected facts."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ SHORT = {"waist": "upper_chest", "neck": "head"}
 
 @dataclass(frozen=True)
 class Overrides:
-    """`facing` [rad]; `joints`: canonical joint → joints; `links`: pelvis, chest, head; `sole`: metres from the ankle;
-    `limits` [rad]."""
+    """Content of a file `robot.yaml`. `facing` is the yaw of the robot's front in the axes of its base [rad]. `joints`
+    maps each canonical joint to joints of the robot. `links` states the links of pelvis, chest and head. `sole` has
+    distances of the sole from the ankle [m], and `limits` has angles of joints [rad]."""
 
     facing: float | None = None
     joints: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -35,7 +36,7 @@ class Overrides:
 
 
 def read_overrides(path: str | Path) -> Overrides:
-    """Read a robot.yaml. Raises MmRosError for unknown keys and wrong values."""
+    """Read a file robot.yaml. Raise MmRosError if the file has an unknown key or a wrong value."""
     content = read_yaml(path)
     if content is None:
         return Overrides(source=str(path))
@@ -97,7 +98,8 @@ def _number(path: str | Path, key: str, value: Any) -> float:
 
 
 def adapted(robot: Robot, overrides: Overrides) -> Robot:
-    """The robot with the stated limits; ignored joints become fixed joints."""
+    """Return the robot with the joint limits that robot.yaml states. Joints under the key `ignore` become fixed joints.
+    """
     for name in (*overrides.ignore, *overrides.limits):
         robot.joint(name)
     joints = tuple(
@@ -113,7 +115,7 @@ def adapted(robot: Robot, overrides: Overrides) -> Robot:
 
 
 def roles_with(robot: Robot, overrides: Overrides) -> Roles:
-    """Detected roles in which the parts that the user states replace the detected parts."""
+    """Return the roles of the robot's joints. Roles that robot.yaml states replace the detected roles."""
     for chain in overrides.joints.values():
         for name in chain:
             if robot.joint(name).kind not in MOVING:

@@ -1,8 +1,9 @@
-"""Transfer of a human pose to a robot's revolute joints, within their limits (Karst 2023).
+"""Transfer a human pose to the revolute joints of a robot within their limits, by the method of Karst (2023).
 
-Each canonical joint determines the angles of a chain of revolute joints. The best value of one angle has a closed form
-(the remaining twist about its axis). Repeated sweeps over the chain converge to the nearest rotation within the limits.
-If a limit causes an error, the joints farther out compensate for it.
+Each canonical joint of the human determines the angles of a chain of revolute joints of the robot. The best value of
+one angle has a closed form: the twist about the joint's axis that remains between chain and target. Repeated sweeps
+over all angles of the chain converge to the nearest rotation within the limits. If a limit causes an error, the joints
+farther from the base compensate for this error.
 """
 
 from __future__ import annotations
@@ -25,21 +26,24 @@ from mm_ros.robot.model import MOVING, Robot, RobotJoint
 from mm_ros.robot.tree import Tree
 
 SWEEPS = 60
-SETTLED_RAD = 1e-8  # rad; the sweeps end when no angle changes by more than this
+SETTLED_RAD = 1e-8  # The sweeps over a chain of joints end when no angle changes by more than this.
 
 @dataclass(frozen=True)
 class RobotMap:
-    """`chains`: canonical joint → the robot's joints that follow it, from the base outward. `t_pose`: angles by joint
-    [rad] of the robot in the canonical T-pose; others are 0. `base`: canonical joint that the base link follows."""
+    """Map from canonical joints to joints of a robot. `chains` maps each canonical joint to the robot's joints that
+    follow it, from the base outward. `t_pose` has the joint angles of the robot in the canonical T-pose [rad]; missing
+    angles are 0. `base` is the canonical joint that the robot's base link follows."""
 
     chains: dict[str, tuple[str, ...]]
     t_pose: dict[str, float] = field(default_factory=dict)
-    feet: tuple[str, str] = ("", "")  # links of the feet; if they are empty, the height is not adapted to the floor
+    # Links of the left and right foot; the robot's height is not adapted to the floor if these names are empty.
+    feet: tuple[str, str] = ("", "")
     base: str = "hips"
 
 
 def map_of(figure: Figure, t_pose: dict[str, float] | None = None) -> RobotMap:
-    """Make the map from the detected roles. If the base is above the waist, the waist joints turn the hips."""
+    """Make the map from the roles of the robot's joints. If the robot's base is above its waist, the waist joints
+    follow the avatar's hips."""
     chains, base = dict(figure.roles.chains), "hips"
     groups = Tree(figure.robot).group_of
     if "upper_chest" in chains and groups[figure.robot.base] == groups[figure.roles.chest]:
@@ -50,11 +54,11 @@ def map_of(figure: Figure, t_pose: dict[str, float] | None = None) -> RobotMap:
 
 @dataclass
 class RobotPose:
-    """Base and joint angles [rad] of a robot."""
+    """Pose of a robot: pose of its base and angles of its joints [rad]."""
 
-    base: F64  # (7,) pose of the base link in the room
+    base: F64  # (7,) pose of the base link in the room, x y z qw qx qy qz
     angles: dict[str, float]
-    error_rad: dict[str, float]  # remaining rotation error of each canonical joint
+    error_rad: dict[str, float]  # remaining error of the rotation of each canonical joint
 
 
 class RevoluteRetargeter:
@@ -101,21 +105,24 @@ class RevoluteRetargeter:
             self._angles[n] = float(np.clip(0.0, self._of(n).lower, self._of(n).upper))
 
     def step(self, pose: AvatarPose) -> RobotPose:
-        """Robot pose nearest to `pose`. The search starts from the previous angles."""
+        """Return the robot's pose that is nearest to the avatar's pose. The iteration starts from the joint angles of
+        the previous pose."""
         p, q = pose.positions.astype(np.float64), pose.rotations.astype(np.float64)
         p[0], q[0] = pose.root[:3], pose.root[3:]
         p, q = canonical_kinematics(p, q)
         base_q = rot.multiply(q[NAMES.index(self.map.base)], self._rest[self.robot.base][3:])
         base = np.concatenate([p[1], base_q])
         errors: dict[str, float] = {}
-        links = {self.robot.base: base}  # parents come first, because the table is filled from the base outward
+        # Each link must follow its parent in this table, because the table is filled from the base outward.
+        links = {self.robot.base: base}
         for canonical in self._order:
             errors[canonical] = self._turn(canonical, q[NAMES.index(canonical)], links)
         base[:3] = self._standing(p, base)
         return RobotPose(base, dict(self._angles), errors)
 
     def _turn(self, canonical: str, wanted_source: F64, links: dict[str, F64]) -> float:
-        """Turn a chain so that its last link has the desired rotation (Eq. 3.23). Returns the error [rad]."""
+        """Turn a chain of joints so that its last link gets the desired rotation (equation 3.23 of Karst 2023), and
+        return the remaining error [rad]."""
         if canonical not in self._chains:
             return 0.0
         chain, before, axes, limits = self._chains[canonical]
@@ -128,7 +135,6 @@ class RevoluteRetargeter:
         return float(left)
 
     def _link(self, name: str, links: dict[str, F64]) -> F64:
-        """Pose of a link, cached in `links`."""
         if name not in links:
             j = self._by_child[name]
             links[name] = j.moved(self._link(j.parent, links), self._angles.get(j.name, 0.0))
@@ -139,7 +145,8 @@ class RevoluteRetargeter:
         return chain, *self._between(chain), np.array([[j.lower, j.upper] for j in chain])
 
     def _between(self, chain: list[RobotJoint]) -> tuple[F64, F64]:
-        """Rotations between the joints of the chain, over fixed joints, and the joints' axes."""
+        """Return the constant rotation before each joint of the chain, including fixed joints, and the axis of each
+        joint."""
         before = []
         for i, j in enumerate(chain):
             q, link = j.origin[3:], j.parent
@@ -153,9 +160,9 @@ class RevoluteRetargeter:
         return np.array(before), np.array([j.axis for j in chain])
 
     def _standing(self, p: F64, base: F64) -> F64:
-        """Position of the base: the scaled hips, at a height at which the robot's feet are above the floor by the
-        scaled height of the avatar's feet.
-        """
+        """Return the position of the robot's base: the scaled position of the avatar's hips, with a corrected height.
+        The height is chosen so that the lowest foot of the robot is as high above the floor as the scaled lowest foot
+        of the avatar."""
         out = p[1] * self.scale
         if not all(self.map.feet):
             return np.asarray(out)
@@ -170,7 +177,8 @@ class RevoluteRetargeter:
 
 @njit
 def solve_chain(before: Any, axes: Any, limits: Any, target: Row, angles: Any) -> float:
-    """Change `angles` so that the chain's rotation is nearest to `target`. Returns the remaining angle [rad]."""
+    """Change the joint angles so that the rotation of the chain is nearest to `target`, and return the remaining error
+    [rad]."""
     n = len(angles)
     for _ in range(SWEEPS):
         most = 0.0
@@ -178,7 +186,8 @@ def solve_chain(before: Any, axes: Any, limits: Any, target: Row, angles: Any) -
             a = _part(before, axes, angles, 0, i)
             a = quat.mul(a, quat.get4(before, i))
             b = _part(before, axes, angles, i + 1, n)
-            # target = a · turn · b: the twist of a⁻¹ target b⁻¹ about the axis is the nearest turn.
+            # The chain's rotation is a · turn · b, so the best turn is the twist of a⁻¹ · target · b⁻¹ about the
+            # joint's axis.
             want = quat.twist(quat.mul_inv(quat.inv_mul(a, target), b), quat.get3(axes, i))
             new = _within(want, limits[i, 0], limits[i, 1], angles[i])
             most = max(most, abs(new - angles[i]))
@@ -198,9 +207,8 @@ def _part(before: Any, axes: Any, angles: Any, first: int, stop: int) -> Quat:
 
 @njit
 def _within(angle: float, lower: float, upper: float, now: float) -> float:
-    """`angle` plus the number of full turns with which it is within the limits and nearest to `now`; otherwise the
-    nearer limit.
-    """
+    """Return `angle` plus a number of full turns, within the limits and near to `now`. Return the nearer limit if no
+    number of full turns brings the angle within the limits."""
     turns = 2.0 * math.pi
     near = angle + turns * round((now - angle) / turns)
     for k in (0, 1, -1):

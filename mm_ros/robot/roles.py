@@ -1,6 +1,7 @@
-"""The role of each joint of a humanoid robot: from geometry, with the words of the names as a second vote.
+"""Find the role of each joint of a humanoid robot from geometry, with the words of the joints' names as a second vote.
 
-The rules work at zero angles on the origins, axes and limits of the joints. `Tree` finds chains and mirror pairs.
+The rules use origins, axes and limits of the joints at zero joint angles. The class `Tree` finds chains of joints and
+pairs of mirrored chains.
 """
 
 from __future__ import annotations
@@ -18,34 +19,36 @@ from mm_ros.robot.model import Robot
 from mm_ros.robot.names import vote
 from mm_ros.robot.tree import Pair, Tree
 
-LATERAL_AXIS = 0.8  # cosine between the axis of a knee and the lateral axis
-ALONG = 0.9  # cosine between the axis of a twist joint and its limb
-CLEARLY_BETTER = 2.0  # ratio of the scores at which geometry overrules a name
-NO_END = 0.3  # score of the last joint, relative to its distance, when the file contains nothing beyond this joint
-TOES_AHEAD = 0.12  # leg lengths; if the foot's mass is this far ahead of the ankle, it shows the direction of the toes
-CLAVICLE = 0.12  # minimum distance between the axis of a clavicle joint and the shoulder, in lengths of the upper arm
-PLACEHOLDER_RAD = 6.0  # limits wider than this do not show the direction of flexion
-LIMITS_DIFFER_RAD = 0.35  # limits of mirrored joints that differ by more than this are reported
-# confidence if name and geometry agree, if the name states nothing, and if they differ.
+LATERAL_AXIS = 0.8  # minimum cosine between the axis of a knee joint and the lateral axis of the robot
+ALONG = 0.9  # A joint whose axis has at least this cosine to the direction of its limb twists the limb.
+CLEARLY_BETTER = 2.0  # Geometry overrules the name of a joint if its score is higher by this factor.
+NO_END = 0.3  # Factor of the score of the last joint of a limb, if the robot file contains nothing beyond this joint.
+TOES_AHEAD = 0.12  # A joint that is ahead of the ankle by more than this share of the leg length is a toe joint.
+# Minimum distance between the axis of a clavicle joint and the shoulder, as a share of the upper arm's length.
+CLAVICLE = 0.12
+PLACEHOLDER_RAD = 6.0  # Joint limits that are wider than this do not show the direction in which the joint flexes.
+LIMITS_DIFFER_RAD = 0.35  # A warning is shown for mirrored joints whose limits differ by more than this.
+# Confidence of a joint's role if name and geometry agree, if the name states no role, and if name and geometry differ.
 AGREED, SILENT, DISPUTED = 1.0, 0.8, 0.5
-# Weights of the votes for the direction of the front
+# Weights of the cues that vote for the direction of the robot's front.
 FACING_NAMES, FACING_KNEE, FACING_ELBOW, FACING_FOOT, FACING_TOES, FACING_X = 4.0, 2.0, 1.0, 1.0, 2.0, 0.5
 
 LEG, ARM = ("upper_leg", "lower_leg", "foot", "toes"), ("shoulder", "upper_arm", "lower_arm", "hand")
-WAIST, NECK = "upper_chest", "head"  # the canonical joints that these chains follow
+WAIST, NECK = "upper_chest", "head"  # the canonical joints that the chains of waist and neck follow
 SAME_PART = {"neck": "head", "spine": "upper_chest", "chest": "upper_chest"}
 
 
 class NotHumanoidError(MmRosError):
-    """Error for a robot file that can be read, but whose robot does not have the limbs of a humanoid."""
+    """Error for a readable robot file whose robot does not have the limbs of a humanoid."""
 
 
 @dataclass(frozen=True)
 class Roles:
-    """`chains`: canonical joint → joints that follow it, from the base outward; the waist is `upper_chest`, the neck
-    `head`. `confidence`: joint → 0…1. `unmapped`: joint → reason. `facing`: yaw of the robot's front in its base [rad].
-    `pelvis`, `chest`, `head`: names of links; `head` is "" if there is none. `missing`: limbs that were not found.
-    """
+    """Roles of the joints of a robot. `chains` maps each canonical joint to the robot's joints that follow it, from the
+    base outward; waist joints follow `upper_chest`, neck joints `head`. `confidence` of each joint's role is 0…1.
+    `unmapped` states the reason for each joint without a role. `facing` is the yaw of the robot's front in the axes of
+    its base [rad]. `pelvis`, `chest` and `head` are names of links; `head` is "" if the robot has no head. `missing`
+    lists limbs that were not found."""
 
     chains: dict[str, tuple[str, ...]]
     confidence: dict[str, float]
@@ -78,7 +81,8 @@ class _Finder:
 
 
 def find_roles(robot: Robot) -> Roles:
-    """Find the roles. Raises NotHumanoidError with the reason when the robot has no limbs of a humanoid."""
+    """Find the roles of a robot's joints. Raise NotHumanoidError with the reason if the robot does not have the limbs
+    of a humanoid."""
     tree = Tree(robot)
     if not tree.points:
         raise NotHumanoidError(f"robot '{robot.name}' is not a humanoid: it has no joint that turns")
@@ -110,7 +114,7 @@ def find_roles(robot: Robot) -> Roles:
 
 
 def missing_limbs(chains: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """Limbs without a knee or elbow, or without a joint above it."""
+    """Return the limbs that lack a knee or elbow, or a joint between it and the trunk."""
     return tuple(
         f"{side} {limb}"
         for limb in ("leg", "arm")
@@ -139,7 +143,7 @@ def _legs_and_arms(tree: Tree) -> tuple[Pair | None, Pair | None]:
         return (low, None) if _is_leg(tree, low) else (None, low)
     arms = max(others, key=lambda p: (_limb_words(tree, p) == "arm", _start_height(tree, p)))
     if _limb_words(tree, low) == "arm" and _limb_words(tree, arms) != "leg":
-        return None, low  # the lowest pair of chains are arms; the pair above it may be the eyes
+        return None, low  # The lowest pair of chains is the arms, because the pair above it may be the robot's eyes.
     if _start_height(tree, arms) < _start_height(tree, low):
         return (low, None) if _is_leg(tree, low) else (None, low)
     return low, arms
@@ -158,15 +162,15 @@ def _start_height(tree: Tree, pair: Pair) -> float:
 
 
 def _limb_words(tree: Tree, pair: Pair) -> str:
-    """The kind of limb that most joint names of a pair state."""
+    """Return the kind of limb, leg or arm, that most joint names of the pair state."""
     votes = [v for j in (*pair.first, *pair.second) if (v := vote(j).limb)]
     return max(sorted(set(votes)), key=votes.count) if votes else ""
 
 
 def _is_leg(tree: Tree, pair: Pair) -> bool:
-    """Whether a robot's only pair is its legs: by the names, or else by the parts that rise between the limbs, by
-    joints that twist the forearm, and by the direction of flexion.
-    """
+    """Whether the only pair of limbs of a robot is its legs, first by the joint names. If the joint names do not state
+    the kind of limb, the pair is legs unless parts of the robot rise between the limbs, a limb has twist joints, or the
+    limbs flex forward."""
     words = _limb_words(tree, pair)
     if words:
         return words == "leg"
@@ -177,14 +181,14 @@ def _is_leg(tree: Tree, pair: Pair) -> bool:
     bend = _bends(_Finder(tree), pair, False)
     if bend is None:
         return True
-    # Only forearms have twist joints. Legs flex backward, if the robot faces +x.
+    # Only forearms have twist joints. Knees flex backward, if the robot faces +x.
     if any(_twists(tree, pair.first, bend, j) for j in pair.first[bend + 1 :]):
         return False
     return float(_flexion(tree, pair.first, bend)[0]) <= 0
 
 
 def meeting_point(points: Sequence[F64], axes: Sequence[F64]) -> F64:
-    """The point nearest to the axes; along a common direction, nearest to the points."""
+    """Return the point that is nearest to all axes and, if the axes are parallel, also nearest to `points`."""
     a, b = np.zeros((3, 3)), np.zeros(3)
     for p, axis in zip(points, axes, strict=True):
         m = np.eye(3) - np.outer(axis, axis) + 0.01 * np.eye(3)
@@ -197,13 +201,12 @@ def _near(tree: Tree, chain: Sequence[str]) -> F64:
 
 
 def _distance(tree: Tree, joint: str, point: F64) -> float:
-    """Distance between a joint's axis and a point."""
     way = point - tree.points[joint]
     return float(np.linalg.norm(way - (way @ tree.axes[joint]) * tree.axes[joint]))
 
 
 def _bends(f: _Finder, pair: Pair, is_leg: bool) -> int | None:
-    """Index of the knee or elbow, the same in both chains."""
+    """Return the index of the knee or elbow in the chains of the pair; it is the same in both chains."""
     tree, n = f.tree, min(len(pair.first), len(pair.second))
     scores = np.zeros(n)
     for chain in (pair.first, pair.second):
@@ -235,10 +238,11 @@ def _bends(f: _Finder, pair: Pair, is_leg: bool) -> int | None:
 def _facing(
     f: _Finder, legs: Pair | None, leg: int | None, arms: Pair | None, arm: int | None
 ) -> tuple[F64, bool]:
-    """Unit vector to the front, and whether the first chain of each pair is the right one."""
+    """Return a unit vector to the robot's front, and whether the first chain of each pair is the right limb."""
     tree, pair = f.tree, legs or arms
     assert pair is not None
-    front = np.array([pair.lateral[1], -pair.lateral[0], 0.0])  # lateral × up, if `lateral` points to the left
+    # The front is `lateral` × up, if `lateral` points to the left.
+    front = np.array([pair.lateral[1], -pair.lateral[0], 0.0])
     votes: dict[str, float] = {"+x": FACING_X * float(np.sign(round(front[0], 3)))}
     names = 0.0
     for p in (legs, arms):
@@ -273,8 +277,8 @@ def _list(votes: dict[str, float], total: float) -> str:
 
 def _flexion(tree: Tree, chain: tuple[str, ...], k: int) -> F64:
     """Return the direction in which the end of the limb moves when joint k turns from zero toward the middle of its
-    limits. The result is zero if the limits are very wide or nearly symmetric, because they then show no direction.
-    """
+    limits. Return zeros if the limits are very wide or nearly symmetric, because such limits do not show a direction of
+    flexion."""
     j = tree.robot.joint(chain[k])
     if j.upper - j.lower > PLACEHOLDER_RAD or abs(j.lower + j.upper) < 0.2 * (j.upper - j.lower):
         return np.zeros(3)
@@ -284,14 +288,13 @@ def _flexion(tree: Tree, chain: tuple[str, ...], k: int) -> F64:
 
 
 def _foot_ahead(tree: Tree, chain: tuple[str, ...], knee: int) -> F64:
-    """Centre of mass of the foot minus the ankle, relative to the length of the leg."""
+    """Return the vector from the ankle to the centre of the foot, divided by the length of the leg."""
     ankle = tree.points[chain[min(knee + 1, len(chain) - 1)]]
     length = float(np.linalg.norm(tree.points[chain[0]] - ankle))
     return np.asarray((np.mean(tree.tips[tree.child_group(chain[-1])], axis=0) - ankle) / max(length, 1e-3))
 
 
 def _assign(f: _Finder, side: str, chain: tuple[str, ...], bend: int, is_leg: bool, forward: F64) -> None:
-    """Assign each joint of a limb to a canonical joint."""
     tree = f.tree
     parts: dict[str, list[str]] = {p: [] for p in (LEG if is_leg else ARM)}
     before, after = chain[:bend], chain[bend + 1 :]
@@ -321,7 +324,8 @@ def _assign(f: _Finder, side: str, chain: tuple[str, ...], bend: int, is_leg: bo
 
 
 def _twists(tree: Tree, chain: tuple[str, ...], bend: int, joint: str) -> bool:
-    """Whether the joint turns about the axis of the limb, so that the joint may belong to either neighbouring joint."""
+    """Whether the joint turns about the length of the limb. A joint that twists a limb may follow the canonical joint
+    before or after it."""
     i = chain.index(joint)
     a, b = (tree.points[chain[0]], tree.points[chain[bend]]) if i < bend else (
         tree.points[chain[bend]], tree.end_of(chain)
@@ -331,7 +335,8 @@ def _twists(tree: Tree, chain: tuple[str, ...], bend: int, joint: str) -> bool:
 
 
 def _clavicle(tree: Tree, before: tuple[str, ...], elbow: str) -> int:
-    """Number of joints that move the shoulder itself: those far from the centre of the last three."""
+    """Return the number of clavicle joints in an arm. The axis of a clavicle joint is far from the point where the axes
+    of the last three joints before the elbow meet."""
     if len(before) < 3:
         return 0
     count, centre = 0, _near(tree, before[-3:])
@@ -346,7 +351,7 @@ def _clavicle(tree: Tree, before: tuple[str, ...], elbow: str) -> int:
 
 
 def _compare(f: _Finder, joint: str, side: str, part: str, twists: bool) -> None:
-    """Set the confidence of a joint, and warn when its name states another role."""
+    """Set the confidence of a joint's role, and warn if the joint's name states another role."""
     v = vote(joint)
     if v.side and side and v.side != side:
         f.warn(f"'{joint}' is on the {side} side by geometry and on the {v.side} by its name")
@@ -373,11 +378,11 @@ def _word(part: str) -> str:
 
 
 def _waist(f: _Finder, legs: Pair | None, arms: Pair | None) -> tuple[int, int]:
-    """Groups of the pelvis and the chest; the joints between them become the waist."""
+    """Return the groups of links of the pelvis and of the chest. The joints between both groups become the waist."""
     pair = legs or arms
     assert pair is not None
     if legs is None or arms is None:
-        if legs is None:  # the joints below a torso without legs are its waist
+        if legs is None:  # If the robot has no legs, the joints below its torso are the waist.
             path, groups = f.tree.path(0, pair.group)
             _add(f, WAIST, [j for j in path if f.tree.robot.joint(j).mimic is None])
             return groups[0], pair.group
@@ -395,7 +400,8 @@ def _add(f: _Finder, part: str, joints: Sequence[str]) -> None:
 
 
 def _neck(f: _Finder, arms: Pair | None, chest: int) -> int | None:
-    """The central chain on the chest that rises above the shoulders. Returns the group of the head."""
+    """Find the neck: the central chain of joints on the chest that rises above the shoulders; return the group of links
+    of the head."""
     tree = f.tree
     used = {j for chain in f.chains.values() for j in chain}
     height = _start_height(tree, arms) if arms is not None else max(float(p[2]) for p in tree.tips[chest])
@@ -421,9 +427,8 @@ def _neck(f: _Finder, arms: Pair | None, chest: int) -> int | None:
 
 
 def _check_mirror(f: _Finder, forward: F64) -> None:
-    """Warn where axes or limits of left and right do not mirror each other: in such a case one of the two is wrong in
-    the file.
-    """
+    """Warn if axes or limits of a left and a right joint do not mirror each other, because one of the two joints is
+    then wrong in the robot file."""
     tree, lateral = f.tree, np.array([-forward[1], forward[0], 0.0])
     for name, chain in list(f.chains.items()):
         other = f.chains.get(name.replace("left", "right"), ())

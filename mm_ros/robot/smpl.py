@@ -1,4 +1,5 @@
-"""The avatar as a body of SMPL: rotations of its 21 joints and places of its 24 points, and limits of their speed."""
+"""Convert the avatar to the body model SMPL with rotations of 21 joints and positions of 24 points, and limit their
+speed."""
 
 from __future__ import annotations
 
@@ -35,24 +36,26 @@ from mm_ros.body.types import F64, AvatarPose
 from mm_ros.maths import rotations as rot
 from mm_ros.robot.guard import Command, GuardSettings, Limiter
 
-# Joints of the avatar in the order of SMPL; after these come the ends of the hands.
+# Joints of the avatar in the order of SMPL. The last two points of SMPL are the ends of the hands.
 SMPL = (
     HIPS, LEFT_UPPER_LEG, RIGHT_UPPER_LEG, SPINE, LEFT_LOWER_LEG, RIGHT_LOWER_LEG, CHEST, LEFT_FOOT, RIGHT_FOOT,
     UPPER_CHEST, LEFT_TOES, RIGHT_TOES, NECK, LEFT_SHOULDER, RIGHT_SHOULDER, HEAD, LEFT_UPPER_ARM, RIGHT_UPPER_ARM,
     LEFT_LOWER_ARM, RIGHT_LOWER_ARM, LEFT_HAND, RIGHT_HAND,
 )  # fmt: skip
-HAND_M = 0.08  # distance from the wrist to the point of the hand
-ARM_DOWN_RAD = math.radians(75)  # angle of the upper arms in the pose from which the ramp starts
-SMPL_AXES = [1, 2, 0]  # SMPL: x to the left, y up, z forward; ours: x forward, y to the left, z up
+HAND_M = 0.08  # distance from the wrist to the end of the hand in SMPL
+# angle of the upper arms below the horizontal in the standing pose from which the body starts
+ARM_DOWN_RAD = math.radians(75)
+SMPL_AXES = [1, 2, 0]  # SMPL has x to the left, y up, z forward; the avatar has x forward, y to the left, z up.
 
 
 def rotation_vectors(pose: AvatarPose) -> F64:
-    """Rotation (21, 3) of each joint of SMPL but the pelvis, in the axes of the avatar [rad]."""
+    """Return the rotation vectors (21, 3) of all joints of SMPL except the pelvis, in the axes of the avatar [rad]."""
     return np.asarray(rot.log(pose.rotations[list(SMPL[1:])].astype(np.float64)))
 
 
 def standing() -> F64:
-    """Rotation vectors of a body that stands upright with hanging arms."""
+    """Return the rotation vectors (21, 3) of a body that stands upright with hanging arms, in the axes of the avatar
+    [rad]."""
     out = np.zeros((21, 3))
     out[SMPL.index(LEFT_UPPER_ARM) - 1, 0] = -ARM_DOWN_RAD
     out[SMPL.index(RIGHT_UPPER_ARM) - 1, 0] = ARM_DOWN_RAD
@@ -60,12 +63,13 @@ def standing() -> F64:
 
 
 def smpl_pose(vectors: F64) -> F64:
-    """Rotation vectors (…, 21, 3) in the axes of SMPL."""
+    """Convert rotation vectors (…, 21, 3) from the axes of the avatar to the axes of SMPL."""
     return np.asarray(vectors[..., SMPL_AXES])
 
 
 def smpl_points(vectors: F64, skeleton: Skeleton) -> F64:
-    """Places (N, 24, 3) of the points of SMPL relative to the pelvis, in its axes: x forward, y to the left [m]."""
+    """Return the positions (N, 24, 3) of the points of SMPL relative to the pelvis [m], in the axes of the pelvis: x
+    forward, y to the left, z up."""
     n = len(vectors)
     positions = np.tile(skeleton.offsets.astype(np.float64), (n, 1, 1))
     positions[:, : HIPS + 1] = 0.0
@@ -81,7 +85,8 @@ def smpl_points(vectors: F64, skeleton: Skeleton) -> F64:
 
 
 class BodyGuard:
-    """Ramps the body in from a standing pose, limits its speed and acceleration, and stops it with the commands."""
+    """Guard of the SMPL body: starts the body from a standing pose, limits its speed and acceleration, and stops it
+    when the commands of the robot stop."""
 
     def __init__(self, settings: GuardSettings) -> None:
         self.settings = settings
@@ -90,7 +95,8 @@ class BodyGuard:
         self._from, self._ran = self._moved.x, False
 
     def step(self, body: F64, command: Command) -> tuple[F64, F64]:
-        """Rotation vectors (21, 3) and their rates for a command of the robot's joints."""
+        """Return the guarded rotation vectors (21, 3) of the body and their rates, for the robot command of the same
+        tick."""
         s, dt = self.settings, 1 / self.settings.rate
         if command.runs:
             if not self._ran:
@@ -105,9 +111,8 @@ class BodyGuard:
 
 
 def _nearest(vectors: F64, to: F64) -> F64:
-    """The same rotations, as the vectors that are nearest to the vectors of `others`; such a vector may be longer than
-    π.
-    """
+    """Return rotation vectors of the same rotations that are nearest to the vectors `to`. A returned vector may be
+    longer than π."""
     length = np.linalg.norm(vectors, axis=1, keepdims=True)
     other = vectors * (1 - 2 * math.pi / np.maximum(length, 1e-9))
     nearer = np.linalg.norm(other - to, axis=1, keepdims=True) < np.linalg.norm(vectors - to, axis=1, keepdims=True)

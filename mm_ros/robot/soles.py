@@ -1,4 +1,5 @@
-"""Soles: the points of a foot that touch the floor, from collision shapes, else meshes, else an estimate."""
+"""Find the soles of a robot: the points of a foot that touch the floor. Sole points come from collision shapes, else
+from meshes, else from an estimate."""
 
 from __future__ import annotations
 
@@ -17,16 +18,18 @@ from mm_ros.robot.model import Robot, Shape
 
 MESH_KINDS = (".stl", ".obj", ".dae", ".ply")
 MOST_MESH_BYTES = 64 << 20
-DEPTH = (0.005, 0.5)  # leg lengths; plausible heights (minimum, maximum) of an ankle above its sole
-LEVEL_RAD = 0.14  # a sole whose tilt at zero angles is smaller than this counts as level.
-# Measures of an unknown sole as shares of the leg: depth below the ankle, toe ahead, heel behind, half the width.
+DEPTH = (0.005, 0.5)  # Minimum and maximum plausible height of an ankle above its sole, as shares of the leg length.
+LEVEL_RAD = 0.14  # A sole whose tilt at zero joint angles is smaller than this counts as level.
+# Assumed dimensions of an unknown sole as shares of the leg length: depth below the ankle, length ahead of the ankle,
+# length behind the ankle, half the width.
 ESTIMATE = (0.09, 0.23, 0.12, 0.05)
 
 
 @dataclass(frozen=True)
 class Sole:
-    """`points` (N, 3) are in the axes of the foot's link, and so is `ankle`. `level` is the link's rotation when the
-    sole is level and the foot points to +x. `height` is the ankle's height above the sole."""
+    """Sole of a robot's foot. `points` (N, 3), `ankle` and `ball` are in the axes of the foot's link. `level` is the
+    rotation of this link when the sole is level and the foot points to +x. `height` is the height of the ankle above
+    the sole [m]."""
 
     link: str
     points: F64
@@ -42,8 +45,9 @@ def find_sole(
     robot: Robot, links: Sequence[str], zero: dict[str, F64], ankle: F64, leg: float, front: F64,
     stated: dict[str, float],
 ) -> Sole:  # fmt: skip
-    """`links`: the foot's link first, then those that move with it; `zero`: poses of links; `ankle`: in base axes;
-    `front`: rotation that turns the robot's front to +x; `stated`: of robot.yaml."""
+    """Find the sole of one foot. `links` starts with the link of the foot, followed by the links that move with it.
+    `zero` has the poses of all links at zero joint angles, and `ankle` is in the same axes. `front` is the rotation
+    that turns the robot's front to +x. `stated` has the dimensions of the sole from robot.yaml."""
     points, source = _cloud(robot, links, zero, ankle, leg, front)
     if stated:
         depth, toe, heel, half = (
@@ -63,7 +67,6 @@ def find_sole(
     link = zero[links[0]]
     level = rot.multiply(turn, rot.multiply(front, link[3:]))
     in_link = rot.inverse(level)
-    # The origin of `points` is the ankle.
     own = rot.rotate(rot.inverse(link[3:]), ankle - link[:3])
     placed, ball = own + rot.rotate(in_link, outline), own + rot.rotate(in_link, ball)
     return Sole(links[0], placed, own, ball, level, -low, toe - heel, source)
@@ -72,9 +75,8 @@ def find_sole(
 def _cloud(
     robot: Robot, links: Sequence[str], zero: dict[str, F64], ankle: F64, leg: float, front: F64
 ) -> tuple[F64, str]:
-    """Points of the foot relative to the ankle, with the front along x, and their origin (collision shapes, meshes or
-    estimate).
-    """
+    """Return points of the foot relative to the ankle, with the front along x, and their source: "collision", "mesh" or
+    "estimate"."""
     for source, collision, meshes in (("collision", True, True), ("mesh", False, True)):
         found = []
         for name in links:
@@ -94,9 +96,8 @@ def _box(depth: float, toe: float, heel: float, half: float) -> F64:
 
 
 def _tilt(points: F64) -> float:
-    """Pitch of the sole at zero angles: the pitch of that edge of the lower hull in the sagittal plane which is below
-    the ankle.
-    """
+    """Return the pitch of the sole at zero joint angles [rad]. In side view, the sole is the edge of the foot's lower
+    convex hull that is below the ankle."""
     order = np.lexsort((points[:, 2], points[:, 0]))
     hull: list[Any] = []
     for x, z in points[order][:, [0, 2]]:
@@ -114,7 +115,7 @@ def _tilt(points: F64) -> float:
 
 
 def _support(points: F64) -> F64:
-    """The extreme points of the cloud in the downward direction and in all horizontal directions."""
+    """Return the points that are farthest in the downward direction and in directions around it."""
     around = np.arange(12) * np.pi / 6
     ways = [[0.0, 0.0, -1.0]]
     for tilt in (0.05, 0.5, 1.0):
@@ -124,7 +125,8 @@ def _support(points: F64) -> F64:
 
 
 def shape_points(robot: Robot, shape: Shape) -> F64:
-    """Points on the surface of a shape, in the axes of its link; (0, 3) for a mesh that cannot be read."""
+    """Return points on the surface of a shape, in the axes of the shape's link. The returned array is empty for a mesh
+    that cannot be read."""
     if shape.kind == "mesh":
         points = mesh_points(robot, shape.file)
         points = points * np.array(shape.size) if len(shape.size) == 3 else points
@@ -151,12 +153,13 @@ def _ball() -> F64:
 
 
 def mesh_points(robot: Robot, file: str) -> F64:
-    """Vertices of a mesh; (0, 3) when the file is absent or cannot be read."""
+    """Return the vertices of a mesh; the array is empty if the mesh file is missing or cannot be read."""
     return mesh_of(robot, file)[0]
 
 
 def mesh_of(robot: Robot, file: str) -> tuple[F64, Any]:
-    """Vertices and triangles of a mesh, both empty when the file is absent or cannot be read."""
+    """Return the vertices and triangles of a mesh. Both returned arrays are empty if the mesh file is missing or cannot
+    be read."""
     nothing = np.zeros((0, 3)), np.zeros((0, 3), np.int64)
     path = mesh_path(robot, file)
     if path is None or path.suffix.lower() not in MESH_KINDS or path.stat().st_size > MOST_MESH_BYTES:
@@ -168,6 +171,6 @@ def mesh_of(robot: Robot, file: str) -> tuple[F64, Any]:
     try:
         mesh: Any = trimesh.load(Path(path), force="mesh", process=False, skip_materials=True)
         vertices = np.asarray(mesh.vertices, np.float64).reshape(-1, 3)
-    except Exception:  # damaged meshes raise many kinds of errors; the sole is then estimated
+    except Exception:  # A damaged mesh may raise any kind of error; the sole is then estimated.
         return nothing
     return (vertices, np.asarray(mesh.faces, np.int64)) if np.isfinite(vertices).all() else nothing

@@ -1,4 +1,5 @@
-"""The moving joints of a robot at zero angles: positions and axes in the axes of the base, chains and mirror pairs."""
+"""The moving joints of a robot at zero joint angles: positions and axes in the axes of the base, chains of joints, and
+pairs of mirrored chains."""
 
 from __future__ import annotations
 
@@ -12,35 +13,36 @@ from mm_ros.maths import rotations as rot
 from mm_ros.robot.model import MOVING, Robot, RobotJoint
 from mm_ros.robot.names import vote
 
-SAME_HEIGHT = 0.04  # maximum difference of height between mirrored joints, as a share of the chain's reach
-SHORT_CHAIN = 0.25  # share of the longest pair's reach; shorter pairs are fingers, eyes or wheels
+SAME_HEIGHT = 0.04  # Maximum position error of mirrored joints, as a share of the length of their chain.
+SHORT_CHAIN = 0.25  # Pairs of chains that are shorter than this share of the longest pair are fingers, eyes or wheels.
 SAME_AXIS = 0.98  # cosine
-AS_LONG = 2.0  # at a branch, a chain continues along the subtree that reaches farther than the others by this factor
-BODY_JOINTS = 3  # a mimicking joint with at least this many joints below it is a joint of the body
+# Where a chain branches, it continues along the subtree that reaches farther than the other subtrees by this factor.
+AS_LONG = 2.0
+BODY_JOINTS = 3  # A joint that mimics another joint belongs to the body if at least this many joints are beyond it.
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two chains that mirror each other. The first has the larger coordinate along `lateral`."""
+    """Two chains of joints that mirror each other. The first chain has the larger coordinate along `lateral`."""
 
     first: tuple[str, ...]
     second: tuple[str, ...]
     lateral: F64  # unit, horizontal
-    middle: float  # coordinate of the mid-plane along `lateral`
+    middle: float  # coordinate of the mirror plane along `lateral` [m]
     group: int
 
 
 @dataclass
 class Tree:
     robot: Robot
-    points: dict[str, F64] = field(default_factory=dict)  # position of each moving joint
+    points: dict[str, F64] = field(default_factory=dict)  # position of each moving joint by its name [m]
     axes: dict[str, F64] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.zero = self.robot.links({})
-        self.group_of: dict[str, int] = {self.robot.base: 0}  # groups of links that move together
+        self.group_of: dict[str, int] = {self.robot.base: 0}  # number of the group of links that move together, by link
         self.members: list[list[str]] = [[self.robot.base]]
-        self.root: list[str] = [""]  # joint that carries each group
+        self.root: list[str] = [""]  # joint that moves each group
         self.below: list[list[str]] = [[]]
         self.dropped: dict[str, str] = {}  # joint → reason
         self._drop()
@@ -62,8 +64,9 @@ class Tree:
         return j.kind in MOVING and j.name not in self.dropped
 
     def _drop(self) -> None:
-        """Drop grippers, fingers, and joints that mimic others, except joints of the body such as coupled hips."""
-        count = dict.fromkeys(self.robot.by_name, 0)  # number of moving joints beyond each joint
+        """Ignore grippers, fingers, and joints that mimic another joint. Mimicking joints of the body, such as coupled
+        hips, are kept."""
+        count = dict.fromkeys(self.robot.by_name, 0)  # number of moving joints beyond each joint, seen from the base
         for j in reversed(self.robot.joints):
             below = self.robot.by_parent.get(j.child, [])
             count[j.name] = sum(count[b.name] + (b.kind in MOVING and b.mimic is None) for b in below)
@@ -71,8 +74,8 @@ class Tree:
             if j.kind not in MOVING:
                 continue
             above = self.robot.by_child.get(j.parent)
-            # A joint with more joints beyond it than the joint that it mimics is a joint of the body that is driven
-            # over gears.
+            # If a joint has more joints beyond it than the joint that it mimics, it belongs to the body and is driven
+            # by gears.
             driven = j.mimic is not None and count[j.name] > count[j.mimic.joint]
             if j.mimic is not None and count[j.name] < BODY_JOINTS and not driven:
                 self.dropped[j.name] = f"mimics {j.mimic.joint}"
@@ -93,7 +96,8 @@ class Tree:
 
     @cached_property
     def tips(self) -> list[list[F64]]:
-        """Points of each group: origins, centres of mass and centres of the shapes of its links."""
+        """Points of each group of links: the origins of its links, their centres of mass, and the centres of their
+        shapes."""
         out = []
         for members in self.members:
             points = [self.zero[m][:3] for m in members]
@@ -107,13 +111,14 @@ class Tree:
         return out
 
     def reach(self, joint: str) -> float:
-        """Length of the longest path from a joint along the joints beyond it."""
+        """Length of the longest path from a joint outward along the joints beyond it [m]."""
         at, g = self.points[joint], self.child_group(joint)
         own = max((float(np.linalg.norm(p - at)) for p in self.tips[g]), default=0.0)
         return max([own, *(float(np.linalg.norm(self.points[b] - at)) + self.reach(b) for b in self.below[g])])
 
     def chain(self, joint: str) -> tuple[str, ...]:
-        """Joints from this one outward, until the chain branches into subtrees of similar reach."""
+        """Return the names of the joints from `joint` outward, until the chain branches into subtrees of similar
+        length."""
         out = [joint]
         while True:
             below = self.below[self.child_group(out[-1])]
@@ -125,12 +130,13 @@ class Tree:
             out.append(below[0])
 
     def end_of(self, chain: tuple[str, ...]) -> F64:
-        """The point of the last group that is farthest from its joint."""
+        """Return the end of a chain: the point of the last group of links that is farthest from the chain's last joint.
+        """
         at = self.points[chain[-1]]
         return max(self.tips[self.child_group(chain[-1])], key=lambda p: float(np.linalg.norm(p - at)))
 
     def pairs(self) -> list[Pair]:
-        """All mirror pairs that are long enough for a limb."""
+        """Return all pairs of mirrored chains that are long enough for a limb."""
         found = []
         for g, below in enumerate(self.below):
             for i, a in enumerate(below):
@@ -146,7 +152,8 @@ class Tree:
         if n < 2 or abs(len(a) - len(b)) > 2:
             return None
         if {vote(j).side for j in a} == {vote(j).side for j in b} != {""} and len({vote(j).side for j in a}) == 1:
-            return None  # two limbs of one side, such as the front and hind leg of an animal
+            # The chains are two limbs of one side, for example the front leg and the hind leg of an animal.
+            return None
         a, b = a[:n], b[:n]
         tolerance = max(0.01, SAME_HEIGHT * max(self.reach(a[0]), self.reach(b[0])))
         apart = np.array([self.points[i] - self.points[j] for i, j in zip(a, b, strict=True)])
@@ -164,9 +171,8 @@ class Tree:
         return None
 
     def _mirrored(self, a: tuple[str, ...], b: tuple[str, ...], lateral: F64, tolerance: float) -> float | None:
-        """Return the coordinate along `lateral` of the plane that mirrors chain a to chain b; None if there is no such
-        plane. The plane is normal to `lateral`.
-        """
+        """Return the coordinate of the plane that mirrors chain a to chain b, or None if no plane does. The plane is
+        normal to `lateral`, and the coordinate is measured along `lateral`."""
         pa, pb = np.array([self.points[j] for j in a]), np.array([self.points[j] for j in b])
         middle = float(np.median((pa + pb) @ lateral)) / 2
         if abs(float(((pa - pb) @ lateral).mean())) < 1e-3:
@@ -176,14 +182,13 @@ class Tree:
         axes = 2 * (axes @ lateral)[:, None] * lateral - axes
         off = pb - mirrored
         along = (np.abs((axes * others).sum(axis=1)) > SAME_AXIS)[:, None]
-        # The origin of a joint may be anywhere on its axis.
+        # Distances along the axis are ignored, because the origin of a joint may be anywhere on its axis.
         off = off - along * (off * others).sum(axis=1)[:, None] * others
         return middle if float(np.linalg.norm(off, axis=1).max()) < tolerance else None
 
     def path(self, start: int, end: int) -> tuple[list[str], list[int]]:
         """Return the names of the joints on the path between two groups, and the indices of the groups on this path,
-        including both ends.
-        """
+        including both ends."""
         up = {start: ([], [start])}  # type: dict[int, tuple[list[str], list[int]]]
         g, joints, groups = start, [], [start]  # type: int, list[str], list[int]
         while self.root[g]:

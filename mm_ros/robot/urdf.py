@@ -1,4 +1,4 @@
-"""URDF files: the tree of links and joints."""
+"""Read the tree of links and joints from a URDF file."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def parse_urdf(text: str, source: str = "URDF") -> Robot:
 
 
 def ordered_joints(joints: list[RobotJoint], base: str, source: str) -> tuple[RobotJoint, ...]:
-    """The joints in an order in which parents come before children."""
+    """Return the joints in an order in which the parent of each joint comes before the joint."""
     by_parent: dict[str, list[RobotJoint]] = {}
     for j in joints:
         by_parent.setdefault(j.parent, []).append(j)
@@ -74,7 +74,8 @@ def ordered_joints(joints: list[RobotJoint], base: str, source: str) -> tuple[Ro
 
 
 def _in_file_order(joints: list[RobotJoint], order: dict[str, int], base: str) -> tuple[RobotJoint, ...]:
-    """The order of the file, if parents come before children in it, because controllers often use this order."""
+    """Return the joints in the order of the file, if each joint comes after its parent there. Controllers often use the
+    order of the file."""
     by_file = sorted(joints, key=lambda j: order[j.name])
     known = {base}
     for j in by_file:
@@ -91,7 +92,7 @@ def _joint(e: Element, source: str) -> RobotJoint:
     if parent is None or child is None:
         raise MmRosError(f"{where} lacks its <parent> or <child>")
     axis, limit, mimic = e.find("axis"), e.find("limit"), e.find("mimic")
-    # Only moving joints need an axis: CAD exporters write "0 0 0" for fixed ones.
+    # Only moving joints need an axis. CAD programs write the axis "0 0 0" for fixed joints.
     along = numbers(axis, "xyz", where) if axis is not None and kind in MOVING else np.array([1.0, 0.0, 0.0])
     length = float(np.linalg.norm(along))
     if not 1e-9 < length < math.inf:

@@ -1,4 +1,5 @@
-"""XML of robot files: bounded, and without entities, which could name other files or grow without end."""
+"""Read the XML text of robot files. The size and the nesting depth of the XML text are limited. XML entities are
+refused, because they could read other files or expand without end."""
 
 from __future__ import annotations
 
@@ -20,11 +21,11 @@ if TYPE_CHECKING:
 MOST_BYTES = 32 << 20
 MOST_LINKS = 2000
 MOST_DEPTH = 400
-FARTHEST_M = 1000.0  # largest number in a file; larger ones overflow when squared
+FARTHEST_M = 1000.0  # largest allowed number in a robot file, because the square of a very large number overflows
 
 
 def file_text(path: str | Path) -> str:
-    """Text of a robot file. Raises MmRosError with the reason when the file cannot be read."""
+    """Return the text of a robot file. Raise MmRosError with the reason if the file cannot be read."""
     path = Path(path)
     if not path.exists():
         raise MmRosError(f"{path}: there is no such file")
@@ -46,7 +47,8 @@ def parse(text: str, source: str) -> Element:
         raise MmRosError(f"{source}: declares a DOCTYPE or an entity, which a robot file does not need; it is not read")
     try:
         root = ElementTree.fromstring(text)
-    except (ElementTree.ParseError, ValueError) as error:  # ValueError: the text declares an unknown encoding
+    # A ValueError means that the text declares an unknown encoding.
+    except (ElementTree.ParseError, ValueError) as error:
         raise MmRosError(f"{source}: not XML: {error}") from None
     depth, level = 0, [root]
     while level:
@@ -68,7 +70,7 @@ def number(e: Element, key: str, where: str, default: str = "0") -> float:
 
 
 def numbers(e: Element | None, key: str, where: str, default: str = "0 0 0") -> F64:
-    """Three finite numbers."""
+    """Read three finite numbers from an attribute of an XML element."""
     text = default if e is None else e.get(key, default)
     try:
         out = np.array([float(x) for x in text.split()])
