@@ -1,13 +1,12 @@
-"""Exact search for the frame whose features are nearest to a query, with weights and masks per query.
+"""Exact search for the frame whose features are nearest to a query; each query has its own weights and mask.
 
-See docs/search.md.
+The guide docs/search.md describes the search engines. All engines return the same frame and a bit-identical cost:
 
     engine = make_engine("tree", features_normalized, range_starts, range_stops, tags, ends_excluded_frames=60)
     frame, cost = engine.search(query_normalized, weights, bound=cost_of_continuing, mask=Mask(all_of=upright))
 
-All engines return the same frame and the same cost, bit for bit. Frames too near the end of their clip are never
-returned. Of frames with equal cost, the frame with the lower number is returned. If no cost is below the bound, the
-frame is -1.
+A search never returns the last `ends_excluded_frames` frames of a clip. If several frames have the lowest cost, the
+search returns the frame with the lowest number. If no frame costs less than `bound`, the search returns frame -1.
 """
 
 from __future__ import annotations
@@ -46,11 +45,12 @@ def make_engine(
     arrays: dict[str, Any] | None = None,
     usual_weights: F32 | None = None,
 ) -> Engine:
-    """Create an engine over normalized features (N, D), which may be memory-mapped; clips are [start, stop).
+    """Create a search engine for the normalized features (N, D) of a database; the arrays may be memory-mapped.
 
-    `arrays`: a stored index from `to_arrays`. An index that was made from the same data is used in place, also when
-    memory-mapped (see `from_store`); otherwise a new index is built. `usual_weights`: the weights for which the index
-    is optimized; searches with other weights are exact too, but may be slower.
+    `range_starts` and `range_stops` hold the first frame of each clip and the frame after its last frame. `arrays` is a
+    stored index from `Engine.to_arrays`. The engine uses the stored index if it was made from the same data, and builds
+    a new index otherwise. The index is optimized for `usual_weights`; other weights give exact results too, but more
+    slowly.
     """
     if name not in ENGINES:
         raise MmRosError(f"search engine '{name}' does not exist. Engines: {', '.join(ENGINES)}")
@@ -65,7 +65,7 @@ def make_engine(
 
 
 def warm_up() -> None:
-    """Compile, or load from the cache, all functions that a search needs."""
+    """Compile all functions that a search needs, or load their machine code from the cache."""
     features = np.linspace(0, 1, 64 * 3, dtype=np.float32).reshape(64, 3)
     for name in ENGINES:
         make_engine(name, features, [0], [64]).warm_up()

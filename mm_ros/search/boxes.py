@@ -1,4 +1,7 @@
-"""The classic index: boxes around 64 and around 16 consecutive frames (Holden 2020; Ponton 2022), with early out."""
+"""The search engine `boxes`: bounding boxes of 64 and of 16 consecutive frames (Holden 2020; Ponton 2022).
+
+A box is skipped if even its nearest point costs more than the best frame so far.
+"""
 
 from __future__ import annotations
 

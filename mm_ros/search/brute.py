@@ -1,6 +1,4 @@
-"""The reference engine: it computes the cost of every searchable frame. All other engines must return the same results
-as this engine.
-"""
+"""The search engine `brute`, which computes the cost of every frame. It is the reference for the other engines."""
 
 from __future__ import annotations
 

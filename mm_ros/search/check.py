@@ -1,7 +1,7 @@
-"""Validation of a stored search index, because compiled code uses its numbers as addresses without bounds checks.
+"""Validation of a stored search index, because compiled code uses its numbers as array indices without bounds checks.
 
-A damaged code or tag can only give a wrong answer, and the file's checksums detect it (base/checksums.py). Wrong
-frames, children, levels or sizes would cause access outside the arrays.
+Wrong frame numbers, child numbers, levels or sizes would cause access outside the arrays. Wrong codes or tags cannot
+cause such access, so this module does not check them; the checksums of the file detect them (base/checksums.py).
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from mm_ros.search.tree.sift import WORDS
 from mm_ros.search.tree.simd import LANES
 from mm_ros.search.tree.tree import LEVELS, NO_FRAME, TreeIndex
 
-TOP_BLOCKS = 16  # maximum number of blocks of the top level; more blocks get another level
+TOP_BLOCKS = 16  # maximum number of blocks in the top level; the tree gets another level if there are more blocks
 Shapes = dict[str, tuple[type[np.generic], tuple[int, ...]]]
 
 
 def tree_links(leaves: int, columns: int) -> tuple[I32, I32]:
-    """`children` and `top` of a tree, which follow from its number of leaves."""
-    counts = [leaves]  # number of children of each level
+    """Return the arrays `children` and `top` of a `TreeIndex` with a given number of leaves and columns."""
+    counts = [leaves]  # number of children in each level
     while True:
         blocks = -(-counts[-1] // LANES)
         if blocks <= TOP_BLOCKS:
             break
         counts.append(blocks)
     starts = np.concatenate([[0], np.cumsum([-(-count // LANES) for count in counts])])
-    firsts = [starts[-1], *starts[: len(counts) - 1]]  # the numbers of the leaves follow those of all blocks
+    firsts = [starts[-1], *starts[: len(counts) - 1]]  # leaves are numbered after all blocks
     children = [_children(count, int(first)) for count, first in zip(counts, firsts, strict=True)]
     top = np.array([starts[-2], starts[-1], len(counts), last_code(columns)], np.int32)
     return np.concatenate(children), top
@@ -45,8 +45,9 @@ def _children(count: int, first: int) -> I32:
 
 
 def checked_index(name: str, arrays: dict[str, NDArray[Any]], corpus: Corpus) -> Any:
-    """Return the search index that a database file stores in `arrays`. Raise MmRosError if the arrays cannot be an
-    index of the engine `name` over this corpus.
+    """Return the search index that a database file stores in `arrays`.
+
+    Raise MmRosError if the arrays are not an index of the engine `name` for the data in `corpus`.
     """
     index_type: Any = TreeIndex if name == "tree" else BoxesIndex
     missing = [f for f in index_type._fields if f not in arrays]

@@ -1,7 +1,7 @@
-"""The class Engine: one Python API for all search structures. The class checks arguments and calls compiled code.
+"""The class `Engine`, which checks the arguments of a search and calls the compiled code of a search engine.
 
-Compiled code gets the address of one table of addresses and sizes, because passing a dozen arrays takes longer than a
-search.
+The compiled code gets all arrays through one table of their addresses and sizes, because numba would take longer to
+pass a dozen arrays than to search them.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from mm_ros.search.tree.tree import search_tree, tree_at, tree_table
 BRUTE, BOXES, TREE = 0, 1, 2
 KINDS = {"brute": BRUTE, "boxes": BOXES, "tree": TREE}
 TABLE_SIZE, INDEX_AT = 64, 16
-FORMAT = 2  # version of stored indices; an index with another version is built again
+FORMAT = 2  # version of stored indices; a stored index with another version is not used
 SEAL = "made_of"
-MASKS = 256  # number of masks for which an engine stores whether a frame matches
+MASKS = 256  # maximum number of masks for which an engine caches whether any frame matches
 _SEARCH_SIGNATURE = "(int64, float32[::1], float32[::1], float64, int64, int64, int64, int64, int64)"
 _BATCH_SIGNATURE = (
     "(int64, float32[:,::1], float32[:,::1], float32[::1], int64[::1], int64, int64, int64, int64, "
@@ -72,7 +72,10 @@ def batch_at(
     all_of: Any, any_of: Any, none_of: Any,
     frames: Any, costs: Any,
 ) -> Any:  # fmt: skip
-    """Search for each query. `weights` has one row for all queries or one each. Return the first bad row, or -1."""
+    """Search for each row of `queries`; `weights` has one row per query, or a single row for all queries.
+
+    Return the number of the first query that is not valid, or -1 if all queries are valid.
+    """
     for i in range(queries.shape[0]):
         w = weights[i if weights.shape[0] > 1 else 0]
         frames[i], costs[i] = search_at(
@@ -87,7 +90,7 @@ _ENTRIES = {search_at: _SEARCH_SIGNATURE, batch_at: _BATCH_SIGNATURE}
 
 
 def _compile_once() -> None:
-    """Compile for these types only, so that other types raise TypeError instead of a slow compilation."""
+    """Compile for one signature only, so that other types raise TypeError instead of causing a slow compilation."""
     for function, signature in _ENTRIES.items():
         if COMPILED and not function.signatures:  # type: ignore[attr-defined]
             function.compile(signature)  # type: ignore[attr-defined]
@@ -95,20 +98,23 @@ def _compile_once() -> None:
 
 
 def seal(name: str, corpus: Corpus) -> U64:
-    """Checksums of engine, format and data. A stored index is used only if its seal is the same."""
+    """Return checksums of the engine's name, the index format and the searched data.
+
+    A stored index contains these checksums and is used only if they are unchanged.
+    """
     head = f"{name} {FORMAT} {corpus.features.shape} {corpus.starts.tolist()} {corpus.searchable_stops.tolist()}"
     return np.array([crc32(head.encode()), crc32(corpus.features.data), crc32(corpus.tags.data)], np.uint64)
 
 
 class Engine:
-    """A search engine over one database. Searches do not change the engine, so avatars and threads may share it."""
+    """A search engine for one database. Threads can share an engine, because a search does not change it."""
 
     def __init__(self, name: str, corpus: Corpus, index: Any, stored_seal: U64 | None = None) -> None:
         self.name = name
         self._seal = stored_seal
         self.corpus = corpus
         self.index = index
-        self._masks: dict[tuple[int, int, int], bool] = {}  # whether a frame matches these bits
+        self._masks: dict[tuple[int, int, int], bool] = {}  # bits of a mask → whether any frame matches the mask
         self._table = np.zeros(TABLE_SIZE, np.int64)
         tables: dict[str, Callable[[Any], list[int]]] = {"tree": tree_table, "boxes": boxes_table}
         index_table = tables[name](index) if name in tables else []
@@ -120,7 +126,7 @@ class Engine:
 
     @property
     def from_store(self) -> bool:
-        """Whether the index is the stored one that was passed in, rather than one that was built."""
+        """Whether the engine uses a stored index instead of one that it has built."""
         return self._seal is not None
 
     @property
@@ -137,9 +143,9 @@ class Engine:
         exclude_radius: int = 0,
         mask: Mask | None = None,
     ) -> tuple[int, float]:
-        """Return (frame, cost), or (-1, bound) if no frame that matches `mask` costs less than `bound`.
+        """Return the best frame and its cost, or (-1, bound) if no frame that matches `mask` costs less than `bound`.
 
-        Frames nearer than `exclude_radius` to `current`, within its clip, are not returned.
+        The search skips frames of the current clip that are less than `exclude_radius` frames from frame `current`.
         """
         bits = ANY_FRAME.signed if mask is None else mask.signed
         try:
@@ -163,7 +169,7 @@ class Engine:
         mask: Mask | None = None,
         threads: int = 1,
     ) -> tuple[NDArray[np.int64], F32]:
-        """Search for many queries (Q, D), with weights (D,) or (Q, D). Return frames (Q,) and costs (Q,)."""
+        """Search for many queries (Q, D) with weights (D,) or (Q, D); return the best frames (Q,) and costs (Q,)."""
         queries = np.ascontiguousarray(queries_normalized, np.float32)
         rows = np.ascontiguousarray(np.atleast_2d(weights), np.float32)
         if queries.ndim != 2 or queries.shape[1] != self.columns:
@@ -200,12 +206,13 @@ class Engine:
     def k_best(
         self, query_normalized: F32, weights: F32, k: int, *, mask: Mask | None = None, apart_frames: int = 1
     ) -> tuple[NDArray[np.int64], F32, F32]:
-        """Return the k cheapest frames, no two nearer than `apart_frames`, their costs, and costs by column (k, D).
+        """Return the `k` frames with the lowest costs, their costs (k,), and the share of each column (k, D).
 
-        The method scans all frames; use it for explanations, not for each step of the matcher.
+        Any two of these frames are at least `apart_frames` apart. The method computes the cost of every frame, so it is
+        too slow for real-time matching; it is meant for the analysis of single matches.
         """
         query, w = _floats("query", query_normalized), _floats("weights", weights)
-        self.search(query, w, mask=mask)  # `search` checks the arguments
+        self.search(query, w, mask=mask)  # this call raises MmRosError for invalid arguments
         wanted = np.zeros(len(self.corpus.features), np.bool_)
         for start, stop in zip(self.corpus.starts, self.corpus.searchable_stops, strict=True):
             wanted[start:stop] = True
@@ -225,7 +232,7 @@ class Engine:
         return frames[chosen], costs[chosen], terms[chosen]
 
     def cost(self, query_normalized: F32, weights: F32, frame: int) -> float:
-        """The cost of one frame, by the same sum as in the search; for the current frame, the cost of continuing."""
+        """Return the cost of one frame, bit-identical to the cost in a search."""
         if not 0 <= frame < len(self.corpus.features):
             raise MmRosError(f"frame {frame} is not in the database (0 … {len(self.corpus.features) - 1})")
         query, w = _floats("query", query_normalized), _floats("weights", weights)
@@ -240,14 +247,14 @@ class Engine:
         self.search_batch(query[None], weights)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """The index as plain arrays, to be stored with the features and passed to `make_engine` later."""
+        """Return the arrays of the index by name, for a file; `make_engine` can use the stored arrays later."""
         if not self.index:
             return {}
         return {**self.index._asdict(), SEAL: seal(self.name, self.corpus) if self._seal is None else self._seal}
 
     @property
     def memory_bytes(self) -> int:
-        """Memory of the index, without the features."""
+        """Size of the index in bytes, without the features."""
         return sum(a.nbytes for a in self.index or ())
 
     def _explain(self, code: int, query: Any, weights: Any, mask: Mask | None) -> None:
@@ -275,8 +282,7 @@ class Engine:
 
 
     def _exists(self, mask: Mask) -> bool:
-        """Whether a frame matches. A search that finds nothing below its bound is common, and a scan of all tags takes
-        as long as the search."""
+        """Whether any frame matches the mask. Results are cached, because this test takes as long as a search."""
         known = self._masks.get(mask.signed)
         if known is None:
             if len(self._masks) >= MASKS:
@@ -290,7 +296,7 @@ def _floats(name: str, values: Any) -> F32:
         out = np.ascontiguousarray(values, np.float32)
     except (TypeError, ValueError):
         raise MmRosError(f"{name} must be numbers, came {values!r}") from None
-    if not out.flags.writeable:  # the compiled signatures accept writable arrays only
+    if not out.flags.writeable:  # the compiled functions accept writable arrays only
         out = out.copy()
     if np.ndim(values) != 1:
         raise MmRosError(f"{name} must be one row of numbers, came shape {np.shape(values)}")

@@ -1,8 +1,8 @@
-"""Mask, cost and argument checks, which all search engines share.
+"""Mask, cost function and checks of arguments, which all search engines share.
 
-The cost is bit-identical in every engine: a float32 sum, column by column, of (weight · difference) · difference,
-without fused multiply-add or reordering. A lower bound that is summed in the same order from smaller differences can
-then never exceed the cost, because rounding is monotone. Therefore the bounds need no tolerance.
+The cost of a frame is the sum of (weight · difference) · difference over the columns of the feature vector. All engines
+add the float32 terms in the order of the columns, so that their costs are bit-identical. Bounding boxes give lower
+bounds of the cost. Rounding cannot make a lower bound larger than the cost, because both sums have the same order.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
 
-# largest bound; under an infinite bound, a search would return padding, whose cost is infinite
+# Maximum bound of a search. With an infinite bound, a search could return padding rows, whose cost is infinite.
 LARGEST = np.float32(np.finfo(np.float32).max)
-NONE = -1  # result of a search when no frame costs less than the bound
+NONE = -1  # frame number that a search returns if no frame costs less than the bound
 BAD_LENGTH, BAD_QUERY, BAD_WEIGHT, BAD_BOUND, BAD_CURRENT = -2, -3, -4, -5, -6
 _ALL_BITS = (1 << 64) - 1
 
 
 @dataclass(frozen=True)
 class Mask:
-    """Selects frames by the bits of their tags; height bands are tags too.
+    """A condition on the tags of a frame; each tag is one bit.
 
-    A frame matches if it has every bit of `all_of`, at least one bit of `any_of` (0: no such condition) and no bit of
-    `none_of`.
+    A frame matches if it has all tags in `all_of`, none of the tags in `none_of`, and at least one tag in `any_of`. If
+    `any_of` is 0, the last condition does not apply.
     """
 
     all_of: int = 0
@@ -52,7 +52,7 @@ class Mask:
             raise MmRosError(f"mask is empty: all_of and none_of share the bits {self.all_of & self.none_of:#x}")
         if self.any_of and not self.any_of & ~self.none_of:
             raise MmRosError(f"mask is empty: none_of forbids every bit of any_of ({self.any_of:#x})")
-        # numba converts Python integers to int64, so the bits are passed in two's complement.
+        # numba converts Python integers to int64, so bit 63 is passed as the sign.
         signed = tuple(b - (1 << 64) if b >> 63 else b for b in (self.all_of, self.any_of, self.none_of))
         object.__setattr__(self, "signed", signed)
 
@@ -67,12 +67,12 @@ ANY_FRAME = Mask()
 
 
 class Corpus(NamedTuple):
-    """The searched data: arrays of the database, and the end of the searchable frames of each clip."""
+    """The data that an engine searches: features, clip ranges and tags of a database."""
 
     features: F32  # (N, D) normalized
     starts: I64  # (C,) clip ranges
     stops: I64  # (C,) exclusive
-    searchable_stops: I64  # (C,) exclusive, without the excluded ends of the clips
+    searchable_stops: I64  # (C,) first frame of each clip that a search cannot return
     tags: U64  # (N,)
 
 
@@ -107,10 +107,10 @@ def wanted(tags: Any, all_of: Any, any_of: Any, none_of: Any) -> Any:
 
 @njit(**LEAN)
 def skipped_frames(starts: I64, stops: I64, current: int, radius: int) -> tuple[int, int]:
-    """The range [from, to) around the current frame, within its clip, that is not searched."""
+    """Return the first frame near frame `current` that a search skips, and the frame after the last skipped frame."""
     if current < 0 or radius <= 0:
         return 0, 0
-    clip, after = -1, starts.shape[0]  # the last clip that starts at or before the frame
+    clip, after = -1, starts.shape[0]
     while after - clip > 1:
         middle = (clip + after) // 2
         if starts[middle] <= current:
@@ -124,14 +124,12 @@ def skipped_frames(starts: I64, stops: I64, current: int, radius: int) -> tuple[
 
 @njit(**LEAN)
 def bad_input(dimensions: int, query: F32, weights: F32, bound: float) -> int:
-    """Return 0, or the error code of a query. The function is compiled, because the same checks in Python would take
-    too long.
-    """
+    """Return 0 if the query, the weights and the bound of a search are valid, or an error code such as BAD_LENGTH."""
     if query.shape[0] != dimensions or weights.shape[0] != dimensions:
         return BAD_LENGTH
     query_sum = np.float32(0)
     for c in range(dimensions):
-        query_sum += query[c] - query[c]  # the product is 0, or NaN for NaN and infinity
+        query_sum += query[c] - query[c]  # this difference is 0 for finite numbers, and NaN for NaN and infinity
         if not (weights[c] >= 0 and weights[c] <= LARGEST):
             return BAD_WEIGHT
     if query_sum != 0:
@@ -141,7 +139,7 @@ def bad_input(dimensions: int, query: F32, weights: F32, bound: float) -> int:
 
 @njit(inline="always", **LEAN)
 def frame_cost(features: F32, query: F32, weights: F32, frame: int) -> Any:
-    """The cost of a frame. Every engine must give exactly this value."""
+    """Return the cost of a frame. The cost that an engine returns must be bit-identical to this value."""
     cost = np.float32(0)
     for c in range(features.shape[1]):
         difference = query[c] - features[frame, c]

@@ -1,1 +1,1 @@
-"""The wide tree: an exact index that tests 16 boxes at a time."""
+"""The search engine `tree`, an exact index that tests 16 bounding boxes at a time."""

@@ -1,4 +1,4 @@
-"""Construction of the wide tree: leaves of 16 similar frames, and levels of boxes until few blocks are left."""
+"""Construction of the search tree, from leaves of 16 similar frames up to the bounding boxes of the top level."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from mm_ros.search.tree.codes import MAX_COLUMNS, make_code_space, to_codes
 from mm_ros.search.tree.simd import LANES
 from mm_ros.search.tree.tree import NO_FRAME, TreeIndex
 
-RUN = 4  # number of consecutive frames that stay together
-RUNS = LANES // RUN  # per leaf
-_SAMPLE = 512  # number of runs from which the column to split is chosen
-_CANDIDATES = 6  # number of columns that are compared within a block
+RUN = 4  # number of consecutive frames in a run; the tree sorts whole runs
+RUNS = LANES // RUN  # number of runs per leaf
+_SAMPLE = 512  # approximate number of runs in the sample from which `_column_to_halve` computes variances
+_CANDIDATES = 6  # number of columns with the largest variances that `_column_to_halve` compares
 
 
 def build_tree(corpus: Corpus, usual_weights: F32 | None = None) -> TreeIndex:
@@ -50,8 +50,9 @@ def build_tree(corpus: Corpus, usual_weights: F32 | None = None) -> TreeIndex:
 
 
 def _codes_of_leaves(space: Any, features: F32, frames: I32) -> tuple[Any, Any, Any]:
-    """Codes of the rows in the layout of `row_codes`, and of the boxes (leaves, pairs, 2). The rows are processed in
-    parts to save memory.
+    """Return the codes of all frames, and the lower and upper codes of the box around each leaf (leaves, pairs, 2).
+
+    The function processes 4096 leaves at a time to save memory.
     """
     rows, low, high = [], [], []
     for part in np.array_split(frames, -(-len(frames) // 4096)):
@@ -63,7 +64,10 @@ def _codes_of_leaves(space: Any, features: F32, frames: I32) -> tuple[Any, Any, 
 
 
 class _Level:
-    """Boxes and tags of the nodes of one level (n, …), or of its blocks (n/16, 16, …), padded."""
+    """Bounding boxes and tags of the nodes in one level of the tree.
+
+    The arrays have one row per node, or one row per block of 16 nodes. The last block is padded with empty nodes.
+    """
 
     def __init__(self, low: Any, high: Any, any_tags: Any, all_tags: Any) -> None:
         self.low, self.high, self.any_tags, self.all_tags = low, high, any_tags, all_tags
@@ -92,7 +96,7 @@ def _lanes_inside(codes: NDArray[np.uint16]) -> NDArray[np.uint16]:
 
 
 def aligned(values: NDArray[Any]) -> NDArray[Any]:
-    """A copy that starts on a cache line."""
+    """Copy an array to memory that starts at a multiple of 64 bytes, the size of a cache line."""
     raw = np.empty(values.nbytes + 64, np.uint8)
     at = -raw.ctypes.data % 64
     out: NDArray[Any] = raw[at : at + values.nbytes].view(values.dtype).reshape(values.shape)
@@ -101,10 +105,10 @@ def aligned(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def _leaves(corpus: Corpus, root_weights: F32) -> I32:
-    """Searchable frames (leaves, 16): runs of consecutive frames, with similar runs in the same leaf.
+    """Return the frame numbers in each leaf (leaves, 16). A leaf contains four similar runs of four consecutive frames.
 
-    If a clip ends within a run, or the last leaf is not full, a frame occurs twice. These repeated frames do not change
-    the results of searches.
+    A run at the end of a clip repeats the last frame, and the last leaf repeats a run, until they are full. Repeated
+    frames do not change the results of searches.
     """
     runs = []
     for start, stop in zip(corpus.starts, corpus.searchable_stops, strict=True):
@@ -122,8 +126,9 @@ def _leaves(corpus: Corpus, root_weights: F32) -> I32:
 
 @njit
 def _close_together(points: F32) -> I64:
-    """Order the runs so that each group of 4 (a leaf), 64 (a block), … consecutive runs is similar. The order comes
-    from repeated splits at the median of one column.
+    """Return an order of the runs in which the runs of each leaf, of each block, and so on, are similar.
+
+    The function splits the runs repeatedly into two halves at a value of one feature column.
     """
     order = np.arange(len(points))
     todo = [(0, len(points))]
@@ -145,8 +150,11 @@ def _close_together(points: F32) -> I64:
 
 @njit
 def _column_to_halve(points: F32, order: I64, start: int, stop: int, within_block: bool) -> int:
-    """The column with the largest variance; within a block, the one of several whose split reduces the sum of all
-    variances most."""
+    """Return the feature column by which the runs from `start` to `stop` are split: that with the largest variance.
+
+    Within a block, the function compares several columns, and returns the one whose split reduces the sum of the
+    variances of all columns most.
+    """
     columns = points.shape[1]
     step = max(1, (stop - start) // _SAMPLE)
     mean, square = np.zeros(columns), np.zeros(columns)
@@ -176,7 +184,7 @@ def _column_to_halve(points: F32, order: I64, start: int, stop: int, within_bloc
         gain = 0.0
         if 0 < above < count:
             for c in range(columns):
-                gain += (upper[c] - above * mean[c]) ** 2  # this sum is proportional to the variance between the halves
+                gain += (upper[c] - above * mean[c]) ** 2  # proportional to the variance between both halves
             gain /= above * (count - above)
         if gain > best_gain:
             best, best_gain = candidate, gain
@@ -185,7 +193,7 @@ def _column_to_halve(points: F32, order: I64, start: int, stop: int, within_bloc
 
 @njit
 def _halve(values: F32, order: I64, start: int, stop: int, middle: int) -> None:
-    """Quickselect: reorder so that no value before the middle is larger than one after it."""
+    """Reorder by the quickselect algorithm, so that no value before index `middle` is larger than a value after it."""
     low, high = start, stop - 1
     while low < high:
         pivot = values[order[(low + high) // 2]]

@@ -1,8 +1,7 @@
-"""Quantization of features to 16-bit integer codes.
+"""Quantization of features to 16-bit integers, called codes.
 
-The quantization steps are chosen so that a difference of one code costs the same in every column under the usual
-weights. With these steps the squares of all columns add up in integers, 16 sums at a time. Other weights are applied by
-a 16-bit factor per column.
+With the usual weights, a difference of one code has the same cost in every feature column. Therefore the search can add
+the squared differences of all columns as integers. For other weights, the search multiplies each column by a factor.
 """
 
 from __future__ import annotations
@@ -16,32 +15,33 @@ from mm_ros.body.types import F32
 
 U16 = NDArray[np.uint16]
 
-PAIR = 2  # number of columns that share one 32-bit sum
-WIDE = 32  # columns of a query that are encoded at a time
-STEP = 4  # columns that are added at a time: two pairs
+PAIR = 2  # number of columns that one SIMD instruction adds
+WIDE = 32  # number of columns of a query that are encoded at a time
+STEP = 4  # number of columns that the search adds at a time
 MAX_COLUMNS = 128
-TAIL = 0.0005  # largest share of the frames at each end of the range that may be clamped as outliers.
-# Outliers are clamped if they are outside of the range of the other values by more than the width of this range; a
-# clamped box still gives a lower bound
+TAIL = 0.0005  # maximum share of the frames at each end of a column's range that count as outliers
+# Outliers are clamped if they are farther outside the range of the other values than OUTLIER times this range.
 OUTLIER = 1.0
-REACH = 0.1  # share of the range of the frames that is added on either side, because queries may be outside of it
-LEAST_ROOT = 1 / 16  # lower limit of the square root of a usual weight, relative to the largest; limits coarse steps
-MARGIN = 1e-9  # codes; larger than the rounding error of float64
-FACTOR = 65535.0  # factor of the column with the largest weight
+REACH = 0.1  # extension of the range of the codes on either side, as a share of the range of the frames
+# Lower limit of the square root of a column's usual weight, as a share of the largest root. Columns with very small
+# weights would have too few different codes without this limit.
+LEAST_ROOT = 1 / 16
+MARGIN = 1e-9  # number of codes by which a query is rounded further down, to allow for rounding errors of float64
+FACTOR = 65535.0  # integer factor of the column with the largest weight
 
 
 class CodeSpace(NamedTuple):
-    """Quantization of each column, padded to a multiple of 32 columns."""
+    """Parameters of the quantization, one number per feature column, padded to a multiple of 32 columns."""
 
-    base: F32  # value of code 0
-    per_unit: F32  # codes per unit
+    base: F32  # feature value of code 0
+    per_unit: F32  # number of codes per unit of the feature
     unit: NDArray[np.float64]  # squared width of one code
-    closed_below: F32  # 1 where no frame lies below code 0, else 0
-    closed_above: F32  # 1 where no frame lies above the last code
+    closed_below: F32  # 1 for a column in which no frame is below code 0, else 0
+    closed_above: F32  # 1 for a column in which no frame is above the last code, else 0
 
 
 def last_code(columns: int) -> int:
-    """The largest code, such that the sum of squares of all columns fits into 31 bits."""
+    """Return the largest code for which the sum of squared codes over all columns fits into 31 bits."""
     padded = -(-columns // STEP) * STEP
     return min(32766, int(np.sqrt((2**31 - 1) / padded)) - 1)
 
@@ -60,7 +60,7 @@ def make_code_space(features: F32, usual_weights: F32 | None = None) -> CodeSpac
         root = np.sqrt(usual_weights.astype(np.float64))
         root = np.maximum(root, root.max() * LEAST_ROOT)
     step = ((top - bottom) * root).max() / root / last_code(columns)
-    step[step < 1e-30] = 1.0  # columns whose values are all equal
+    step[step < 1e-30] = 1.0  # all values of the column are equal
     base, per_unit = bottom.astype(np.float32), (1 / step).astype(np.float32)
     at_low, at_high = ((v - base) * per_unit.astype(np.float64) for v in (low, high))
     padding = (0, -columns % WIDE)
@@ -70,7 +70,7 @@ def make_code_space(features: F32, usual_weights: F32 | None = None) -> CodeSpac
 
 
 def to_codes(space: CodeSpace, values: NDArray[Any], *, upwards: bool) -> U16:
-    """Convert values (…, D) to codes (…, pairs, 2), rounded down or up, clamped. Values may be infinite (padding)."""
+    """Convert feature values (…, D) to codes (…, pairs of columns, 2), rounded up or down; padding is infinite."""
     columns = values.shape[-1]
     at = (values - space.base[:columns].astype(np.float64)) * space.per_unit[:columns].astype(np.float64)
     padded = -(-columns // STEP) * STEP

@@ -1,4 +1,4 @@
-"""Encoding of a query, 32 columns at a time, because most searches are so short that this step matters."""
+"""Conversion of a query and its weights to 16-bit integers, in SIMD code for 32 feature columns at a time."""
 
 from __future__ import annotations
 
@@ -27,11 +27,12 @@ from mm_ros.search.tree.simd import (
     store,
 )
 
-FAR_SHARE = 1 / 16  # a query farther outside the codes than this share of their range needs the slower float sums
-UNEVEN = 64  # a query needs the float sums, too, if the factor of a column is below this value
-TOTAL = 2.0**30  # value to which the largest float sum is scaled
-HOPELESS = 0.05  # if the rounding error exceeds this share of the largest sum, the bounds exclude no frame.
-# Results of the encoding: bad input, integer sums, float sums, or brute force without the tree
+# A query that exceeds the range of the codes by more than this share of the range needs float sums, which are slower.
+FAR_SHARE = 1 / 16
+UNEVEN = 64  # a query also needs float sums if the integer factor of a column is below this value
+TOTAL = 2.0**30  # the largest possible float sum is scaled to this value
+HOPELESS = 0.05  # if the rounding error exceeds this share of the largest sum, the search does not use the tree
+# Results of `encode_query`: invalid query, search by integer sums, search by float sums, or search without the tree.
 BAD, WHOLE, FLOATS, NOT_AT_ALL = -1, 0, 1, 2
 _SINGLES, _DOUBLES, _WORDS = (ir.VectorType(kind, WIDE) for kind in (F, D, I16))
 
@@ -66,7 +67,10 @@ def _weigh(typing: Any, first: Any, unit: Any, query: Any, weights: Any, scaled:
 
 
 def _weigh_plain(first: int, unit: Any, query: Any, weights: Any, scaled: Any) -> float:
-    """Write the cost of one squared code of 32 columns to `scaled`. Return the largest, or -1 for invalid numbers."""
+    """Write the cost of a difference of one code in each of 32 columns to `scaled`.
+
+    Return the largest of these costs, or -1 if the query or the weights are not valid.
+    """
     part = slice(first, first + WIDE)
     q, w = query[part], weights[part]
     if not (np.isfinite(q).all() and np.isfinite(w).all() and (w >= 0).all()):
@@ -84,7 +88,7 @@ def _emit_encode(context: Any, builder: Any, signature: Any, arguments: Any) -> 
     zero = constant(D, 0.0, WIDE)
     keep = builder.fcmp_ordered(">", scaled, zero)
     at = builder.fmul(builder.fsub(query, base), per_unit)
-    # Limit the value before the conversion, which would overflow
+    # The value is limited first, because the conversion to an integer would overflow.
     inside = select(builder, "<", select(builder, ">", at, zero), last)
     floor = select(builder, ">", builder.fsub(inside, constant(D, MARGIN, WIDE)), zero)
     store(builder, builder.fptoui(floor, _WORDS), builder.gep(codes, [first]))
@@ -114,9 +118,9 @@ def _encode_plain(
     first: int, base: Any, per_unit: Any, below: Any, above: Any, query: Any, scaled: Any,
     factor: float, last: float, codes: Any, outside: Any,
 ) -> int:  # fmt: skip
-    """Write codes and factors of 32 columns to `codes`, and the query's distance outside the codes to `outside`.
+    """Encode 32 columns of a query: write codes and factors to `codes`, and distances from the code range to `outside`.
 
-    Return flags: 1 for uneven weights, 2 for a query outside the codes.
+    Return the sum of two flags: 1 if the weights are too uneven for integer sums, 2 if the query is outside the range.
     """
     part = slice(first, first + WIDE)
     with np.errstate(all="ignore"):
@@ -137,12 +141,12 @@ weigh, encode = (_weigh, _encode) if COMPILED else (_weigh_plain, _encode_plain)
 def encode_query(
     space: Any, last: Any, lost: Any, query: Any, weights: Any, scaled: Any, outside: Any, codes: Any
 ) -> Any:  # fmt: skip
-    """Encode query and weights, which are padded to a multiple of 32. Return the kind of sum, the cost per unit of the
-    sum, and the constant part of the cost.
+    """Encode a query and its weights, which are padded to a multiple of 32 columns.
 
-    Let a be the query's distance outside the codes on a side where no frame is outside, and d the remaining distance to
-    a frame. Then (a + d)² = a² + 2 a d + d². The constant part of the cost is the sum of a² over all columns. Integer
-    sums drop the term 2 a d, which keeps them lower bounds; float sums contain it.
+    Return the kind of sum to search with (such as WHOLE), the cost per unit of the sum, and the cost that all frames
+    have in common. Let a be the distance of a query from the range of the codes in one column, and d the distance of a
+    frame from the nearer end of this range. The squared distance of query and frame is then (a + d)² = a² + 2 a d + d².
+    The sum of a² is the cost that all frames have in common. Integer sums leave out 2 a d, so they are lower bounds.
     """
     top = 0.0
     for first in range(0, space.base.shape[0], WIDE):
@@ -179,7 +183,7 @@ def _far_or_uneven(columns: Any, found: Any, top: Any, last: Any, lost: Any, sca
 
 @njit(**LEAN)
 def float_factors(columns: Any, one_costs: Any, scaled: Any, outside: Any, line: Any, square: Any) -> None:
-    """Write the factors of d (`line`) and d² (`square`) of each column for the float sums."""
+    """Write the coefficients of the distance (to `line`) and of its square (to `square`) in the float sum."""
     for c in range(columns):
         square[c] = np.float32(scaled[c] / one_costs)
         line[c] = np.float32(2 * outside[c] * scaled[c] / one_costs)

@@ -1,6 +1,6 @@
-"""Test 16 boxes or rows at once against a query in 16-bit codes, and append those within the limit to a list.
+"""Compare a query with 16 boxes or 16 frames at once, and append those that may cost less than a limit to a list.
 
-The code does not branch on the result, so there are no branch mispredictions.
+The comparison uses 16-bit codes (see codes.py) and has no conditional branches, so that the CPU cannot mispredict them.
 """
 
 from __future__ import annotations
@@ -39,9 +39,7 @@ NO_LIMIT = 2**31 - 1
 
 
 def _sum_of_two_products(builder: Any, a: Any, b: Any) -> Any:
-    """a0 · b0 + a1 · b1 for each pair of adjacent words, which must be below 2^15. With AVX-512 VNNI, LLVM merges this
-    operation and the following addition into one instruction.
-    """
+    """Return a0 · b0 + a1 · b1 for each pair of adjacent 16-bit words, whose values must be below 2^15."""
     if "avx512bw" in CPU_FEATURES:
         return call(builder, "llvm.x86.avx512.pmaddw.d.512", INTS, a, b)
     if "avx2" in CPU_FEATURES:
@@ -56,7 +54,7 @@ def _sum_of_two_products(builder: Any, a: Any, b: Any) -> Any:
 
 
 def _columns(builder: Any, words: Any) -> tuple[Any, Any]:
-    """The two columns of a pair, extended to 32 bits."""
+    """Split each pair of 16-bit words into two vectors of 32-bit integers."""
     pairs = builder.bitcast(words, INTS)
     return builder.and_(pairs, constant(I32, 0xFFFF)), builder.lshr(pairs, constant(I32, 16))
 
@@ -69,8 +67,9 @@ def _share(builder: Any, a: Any, factor: Any) -> Any:
 
 
 def _append(builder: Any, alive: Any, first: Any, totals: Any, ids: Any, costs: Any, count: Any) -> Any:
-    """Append the selected lanes (bits of `alive`) to the list. Up to 16 entries after the end of the list may be
-    overwritten.
+    """Append the boxes or frames that are selected by the bits of `alive` to the lists `ids` and `costs`.
+
+    The function may overwrite up to 16 entries after the end of the lists.
     """
     lanes = ir.Constant(INTS, list(range(LANES)))
     numbers = builder.add(splat(builder, builder.trunc(first, I32)), lanes)
@@ -82,7 +81,7 @@ def _append(builder: Any, alive: Any, first: Any, totals: Any, ids: Any, costs: 
             store(builder, packed, target)
     else:
         to = cgutils.alloca_once_value(builder, ir.Constant(I64, 0))
-        for lane in range(LANES):  # always write; advance only if the lane is selected, which needs no branch
+        for lane in range(LANES):  # each entry is written, but the next one overwrites it if it is not selected
             here = builder.load(to)
             for values, target in ((numbers, ids), (totals, costs)):
                 builder.store(builder.extract_element(values, ir.Constant(I32, lane)), builder.gep(target, [here]))
@@ -92,9 +91,7 @@ def _append(builder: Any, alive: Any, first: Any, totals: Any, ids: Any, costs: 
 
 
 def _emit_sift(of_rows: bool, in_floats: bool) -> Any:
-    """Return the code generator of a function (codes, node, query, [line, square,] pairs, limit, lanes, first, ids,
-    costs, count) → count.
-    """
+    """Return a function that generates the machine code of `sift` (see `_sift_in_whole` and `_sift_in_floats`)."""
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         arrays = Arrays(context, builder, signature, arguments)
@@ -110,7 +107,7 @@ def _emit_sift(of_rows: bool, in_floats: bool) -> Any:
             return builder.bitcast(splat(builder, pair), _WORDS)
 
         def outside(pair: Any) -> Any:
-            """Distance in codes between the cell of the query and each box; a row is a cell of one code."""
+            """Return the distance in codes from the query to each of 16 boxes or frames, in two columns."""
             low = offset(builder, node, pair, size)
             high = low if of_rows else builder.gep(low, [ir.Constant(I64, WORDS)])
             floor = of_query(builder.mul(pair, ir.Constant(I64, PAIR)))
@@ -138,7 +135,7 @@ def _emit_sift(of_rows: bool, in_floats: bool) -> Any:
         kind, term_of, add = (FLOATS, in_float, builder.fadd) if in_floats else (INTS, in_whole, builder.add)
         sums = [cgutils.alloca_once_value(builder, ir.Constant(kind, [0] * LANES)) for _ in range(STEP // PAIR)]
         with cgutils.for_range_slice(builder, ir.Constant(I64, 0), pairs, ir.Constant(I64, STEP // PAIR)) as (pair, _):
-            for i, part in enumerate(sums):  # two independent sums hide the latency of the additions
+            for i, part in enumerate(sums):  # two sums are faster than one
                 here = builder.add(pair, ir.Constant(I64, i))
                 builder.store(add(builder.load(part), term_of(here)), part)
         total = add(*(builder.load(part) for part in sums))
@@ -177,7 +174,6 @@ def _sift_in_floats(of_rows: bool) -> Any:
 
 
 def _outside_plain(codes: Any, node: int, query: Any, pairs: int, of_rows: bool) -> Any:
-    """Distances in codes (columns, 16)."""
     floor = query[: pairs * PAIR].reshape(pairs, 1, PAIR).astype(np.int32)
     low, high = (codes[node], codes[node]) if of_rows else (codes[node, :, 0], codes[node, :, 1])
     low, high = (v.reshape(pairs, LANES, PAIR).astype(np.int32) for v in (low, high))

@@ -1,8 +1,8 @@
-"""Intrinsics for 16 SIMD lanes, and for other operations that numba compiles inefficiently.
+"""Functions in LLVM code (numba intrinsics) that process 16 numbers at once, or that numba compiles inefficiently.
 
-Each intrinsic has a plain Python twin with bit-identical results, which `NUMBA_DISABLE_JIT=1` selects. The vector code
-is portable LLVM without fast-math flags, so nothing is fused or reordered. The intrinsics use internal names of numba
-(checked with 0.68).
+Each intrinsic has an equivalent Python function with bit-identical results for `NUMBA_DISABLE_JIT=1`. The LLVM code has
+no fast-math flags, so LLVM does not change the order of additions. This module uses internal names of numba. The names
+were checked with numba 0.68.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from numba.np.arrayobj import populate_array
 from numba.np.numpy_support import from_dtype
 
 LANES = 16
-SCRATCH = 128  # default number of entries of a local array.
-# No reference counts: the caller keeps all arrays alive, and counting took longer than the search.
+SCRATCH = 128  # default number of entries of a local array
+# This option disables numba's reference counts of arrays, because counting took longer than the search.
 LEAN = {"_nrt": False}
 COMPILED = not numba.config.DISABLE_JIT
-GUARDED = bool(numba.config.BOUNDSCHECK)  # numba checks only its own indexing; we also check loads of intrinsics
+GUARDED = bool(numba.config.BOUNDSCHECK)  # whether numba checks array indices; the search then checks node numbers, too
 
 F, D, I1, I16, I32, I64 = ir.FloatType(), ir.DoubleType(), *(ir.IntType(bits) for bits in (1, 16, 32, 64))
 FLOATS, INTS = ir.VectorType(F, LANES), ir.VectorType(I32, LANES)
@@ -61,7 +61,7 @@ def store(builder: Any, vector: Any, pointer: Any) -> None:
 
 
 def offset(builder: Any, pointer: Any, *factors: Any) -> Any:
-    """The pointer, advanced by the product of the factors, in elements."""
+    """Advance a pointer by as many array elements as the product of the factors."""
     product = factors[0]
     for factor in factors[1:]:
         product = builder.mul(product, factor if isinstance(factor, ir.Value) else ir.Constant(I64, factor))
@@ -78,7 +78,7 @@ def call(builder: Any, name: str, result: Any, *arguments: Any) -> Any:
 
 
 class Arrays:
-    """Data pointers and lengths of the array arguments of an intrinsic."""
+    """The array arguments of an intrinsic: their data pointers and lengths."""
 
     def __init__(self, context: Any, builder: Any, signature: Any, arguments: Any) -> None:
         self._made = [
@@ -114,7 +114,7 @@ def _tag_lanes(typing: Any, tags: Any, first: Any, all_of: Any, any_of: Any, non
 
 
 def tag_lanes_plain(tags: Any, first: int, all_of: Any, any_of: Any, none_of: Any) -> int:
-    """Bit mask of the 16 frames from `first` whose tags match; the conditions are those of `Mask`."""
+    """Return 16 bits, one for each frame from `first`, which are 1 if the tags match the conditions of `Mask`."""
     here = tags[first : first + LANES]
     wanted = ((here & all_of) == all_of) & ((here & none_of) == 0) & (((here & any_of) != 0) | (any_of == 0))
     return int((wanted * (1 << np.arange(LANES))).sum())
@@ -134,13 +134,13 @@ def lowest_bit_plain(bits: int) -> int:
 
 @intrinsic
 def _prefetch(typing: Any, array: Any, index: Any) -> Any:
-    """Prefetch all cache lines of array[index]."""
+    """Load the memory of `array[index]` into the CPU cache in advance."""
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         made = context.make_array(signature.args[0])(context, builder, arguments[0])
         size = cgutils.unpack_tuple(builder, made.strides)[0]
         data = builder.gep(builder.bitcast(made.data, cgutils.voidptr_t), [builder.mul(arguments[1], size)])
-        flags = [ir.Constant(I32, v) for v in (0, 3, 1)]  # arguments of the prefetch: read, keep in all caches, data
+        flags = [ir.Constant(I32, v) for v in (0, 3, 1)]  # LLVM's flags: read access, all cache levels, data
         with cgutils.for_range_slice(builder, ir.Constant(I64, 0), size, ir.Constant(I64, 64)) as (offset, _):
             call(builder, "llvm.prefetch.p0", ir.VoidType(), builder.gep(data, [offset]), *flags)
         return context.get_dummy_value()
@@ -149,7 +149,7 @@ def _prefetch(typing: Any, array: Any, index: Any) -> Any:
 
 
 def _make_array(context: Any, builder: Any, array: Any, pointer: Any, lengths: Any) -> Any:
-    """A C-contiguous numba array over memory that it does not own."""
+    """Create a C-contiguous numba array for existing memory; numba does not free this memory."""
     made = context.make_array(array)(context, builder)
     itemsize = ir.Constant(I64, array.dtype.bitwidth // 8)
     strides = [itemsize]
@@ -160,7 +160,7 @@ def _make_array(context: Any, builder: Any, array: Any, pointer: Any, lengths: A
 
 
 def _local_array(dtype: Any, entries: int = SCRATCH) -> Any:
-    """Create an intrinsic that allocates an array on the caller's stack; a heap array would take 40 ns."""
+    """Create an intrinsic that allocates an array on the stack, because an array on the heap would take 40 ns."""
 
     @intrinsic
     def local(typing: Any) -> Any:
@@ -168,7 +168,7 @@ def _local_array(dtype: Any, entries: int = SCRATCH) -> Any:
 
         def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             element = context.get_data_type(dtype)
-            with builder.goto_entry_block():  # cgutils.alloca_once would also clear the array in every call
+            with builder.goto_entry_block():  # cgutils.alloca_once would be slower, because it sets the array to zero
                 data = builder.alloca(ir.ArrayType(element, entries))
             pointer = builder.bitcast(data, element.as_pointer())
             return _make_array(context, builder, array, pointer, [ir.Constant(I64, entries)])
@@ -194,7 +194,7 @@ def _array_at(typing: Any, address: Any, shape: Any, dtype: Any) -> Any:
 
 
 def array_at_plain(address: int, shape: Any, dtype: Any) -> Any:
-    """The array at an address. The caller must keep the owner of the memory alive."""
+    """Return the array at a memory address. The memory must not be freed while the array is in use."""
     dtype = np.dtype(dtype)
     count = int(np.prod(shape))
     if not count:

@@ -1,7 +1,8 @@
-"""The wide tree: boxes around 16 frames, and around 16 boxes, tested 16 at a time, level by level.
+"""The search engine `tree`: bounding boxes of 16 frames, and of 16 smaller boxes, in several levels.
 
-Boxes and rows are stored as 16-bit integer codes. Distances between codes are lower bounds that only filter candidates;
-the cost of each remaining frame is computed exactly from the features. docs/search.md explains why this is exact.
+Frames and boxes are stored as 16-bit integers, called codes. The codes give lower bounds of the cost, which exclude
+most frames. The cost of each remaining frame is computed from its features. The guide docs/search.md explains why the
+search always finds the best frame.
 """
 
 from __future__ import annotations
@@ -27,25 +28,28 @@ from mm_ros.search.tree.sift import (
 )
 from mm_ros.search.tree.simd import GUARDED, LANES, LEAN, array_at, local_array, prefetch, tag_lanes
 
-NO_FRAME = -1  # fills the single leaf of a tree that has no frames
-ROOM = 512  # capacity of a level's list; a full list is processed before more nodes are appended
-CACHED_BLOCKS = 300  # a tree with more blocks (about 0.5 MB) exceeds the near caches, so nodes are prefetched
-FEW = 16  # a list up to this length is processed at once; searching for a better bound first would take longer
-LEVELS = 8  # maximum depth: 16^8 leaves
+NO_FRAME = -1  # frame number in the leaf of a tree that has no frames
+ROOM = 512  # maximum number of nodes in the list of a level
+CACHED_BLOCKS = 300  # nodes are prefetched in a tree with more blocks than this, which exceeds the CPU's nearest caches
+FEW = 16  # if a list has more nodes than this, the search processes the nearest node first to obtain a lower cost
+LEVELS = 8  # maximum number of levels; a tree of this depth has up to 16^8 leaves
 EVERY_LANE = (1 << LANES) - 1
 
 
 class TreeIndex(NamedTuple):
-    """Arrays of the tree. Node numbers: blocks (16 children each) from the lowest level upwards, then the leaves."""
+    """Arrays of the tree. A block is a node with up to 16 children; a leaf is a node with 16 frames.
+
+    Nodes are numbered in this order: the blocks from the lowest level to the top level, then the leaves.
+    """
 
     frames: I32  # (leaves, 16)
     row_codes: U16  # (leaves, pairs, 32)
     row_tags: U64  # (leaves · 16,)
-    box_codes: U16  # (blocks, pairs, 2, 32) low and high of 16 children
-    any_tags: U64  # (blocks · 16,) bitwise OR of the tags of each child
-    all_tags: U64  # (blocks · 16,) bitwise AND of the tags of each child
-    children: I32  # (blocks, 2) first child, and a bit mask of the lanes that are not padding
-    top: I32  # (4,) first and last + 1 block of the top level; number of block levels; last code
+    box_codes: U16  # (blocks, pairs, 2, 32) lower and upper codes of the boxes of each block's 16 children
+    any_tags: U64  # (blocks · 16,) bitwise OR of the tags of all frames in each child of a block
+    all_tags: U64  # (blocks · 16,) bitwise AND of the tags of all frames in each child of a block
+    children: I32  # (blocks, 2) node number of each block's first child; bit mask of the children that exist
+    top: I32  # (4,) first block of the top level; number of all blocks; number of levels of blocks; largest code
     base: F32  # CodeSpace
     per_unit: F32
     unit: Any
@@ -79,12 +83,12 @@ def tree_at(table: Any, columns: Any) -> Any:
 
 
 class EncodedQuery(NamedTuple):
-    """The query of a search, exact and encoded."""
+    """The query of a search, as float32 numbers and as 16-bit codes."""
 
     query: Any  # (D,)
     weights: Any
     codes: Any
-    line: Any  # linear and quadratic factors of the float sums
+    line: Any  # coefficients of the distance and (`square`) of the squared distance in float sums
     square: Any
     in_floats: Any
     all_of: Any
@@ -93,9 +97,9 @@ class EncodedQuery(NamedTuple):
     masked: Any
     skip_from: Any
     skip_to: Any
-    one_costs: Any  # cost per unit of the sums
-    beyond: Any  # constant part of the cost: the query's distance from the range of the codes
-    slack: Any  # factor on the limit that allows for rounding errors of float32
+    one_costs: Any  # cost per unit of the sum
+    beyond: Any  # cost that all frames have in common, because the query is outside the range of the codes
+    slack: Any  # factor on the cost limit that allows for rounding errors of float32
 
 
 local_words, local_floats = local_array(np.uint16, 2 * MAX_COLUMNS), local_array(np.float32, MAX_COLUMNS)
@@ -106,21 +110,21 @@ local_list = local_array(np.int32, ROOM)
 
 @njit(inline="always", **LEAN)
 def _limit(probe: Any, best_cost: Any) -> Any:
-    """The largest sum of a frame that can cost at most `best_cost`, widened for float32 rounding."""
+    """Convert `best_cost` to an upper limit for sums of codes, with an allowance for rounding errors of float32."""
     limit = (np.float64(best_cost) * probe.slack + 1e-30 - probe.beyond) / probe.one_costs
     return np.int32(-1) if limit < 0 else np.int32(min(limit, np.float64(NO_LIMIT)))
 
 
 @njit(inline="always", **LEAN)
 def _guard(index: Any, node: Any) -> None:
-    """Check a node number, because numba's bounds checks do not cover the loads of intrinsics."""
+    """Check a node number when bounds checks are enabled, because numba does not check memory access by intrinsics."""
     if GUARDED and not 0 <= node < index.children.shape[0] + index.frames.shape[0]:
         raise IndexError("tree: node out of range")
 
 
 @njit(inline="always", **LEAN)
 def _expand(index: Any, probe: Any, block: Any, limit: Any, ids: Any, costs: Any, count: Any) -> Any:
-    """Append the children of a block that may contain a frame within the limit."""
+    """Append the children of a block that may contain a frame within the cost limit to the lists `ids` and `costs`."""
     _guard(index, block)
     first, lanes = np.int64(index.children[block, 0]), np.int64(index.children[block, 1])
     if probe.masked:
@@ -137,7 +141,7 @@ def _expand(index: Any, probe: Any, block: Any, limit: Any, ids: Any, costs: Any
 
 @njit(inline="always", **LEAN)
 def _expand_leaf(index: Any, probe: Any, leaf: Any, limit: Any, ids: Any, costs: Any, count: Any) -> Any:
-    """Append the rows of a leaf that may be within the limit, as indices into `frames`."""
+    """Append the frames of a leaf that may be within the cost limit to `ids`, as indices into the array `frames`."""
     _guard(index, leaf + index.children.shape[0])
     first, lanes = leaf * LANES, np.int64(EVERY_LANE)
     if probe.masked:
@@ -167,7 +171,7 @@ def _swap(values: Any, a: Any, b: Any) -> None:
 def _score_rows(
     corpus: Any, index: Any, probe: Any, ids: Any, costs: Any, count: Any, best: Any, best_cost: Any
 ) -> Any:
-    """Compute the exact cost of the rows on a list that may be within the bound, beginning with the smallest sum."""
+    """Compute the exact cost of the frames in the list `ids`, beginning with the frame that has the lowest bound."""
     if count > 1:
         nearest = _nearest(costs, 0, count)
         _swap(ids, 0, nearest)
@@ -192,7 +196,10 @@ def _score_leaves(
     corpus: Any, index: Any, probe: Any, leaves: Any, leaf_costs: Any, count: Any, rows: Any, row_costs: Any,
     best: Any, best_cost: Any,
 ) -> Any:  # fmt: skip
-    """Process a list of leaves. The nearest leaf is finished first, because it lowers the bound most."""
+    """Search the frames of all leaves in a list.
+
+    The nearest leaf is searched first, because its frames probably have low costs, which exclude other leaves.
+    """
     nearest = _nearest(leaf_costs, 0, count)
     _swap(leaves, 0, nearest)
     _swap(leaf_costs, 0, nearest)
@@ -213,7 +220,7 @@ def _score_leaves(
 
 @njit(inline="always", **LEAN)
 def _descend(corpus: Any, index: Any, probe: Any, node: Any, ids: Any, costs: Any, best: Any, best_cost: Any) -> Any:
-    """Follow the nearest children down to a leaf, to obtain a first bound."""
+    """Search one leaf, found by following the nearest child at each level, to obtain a low cost early."""
     blocks = index.children.shape[0]
     limit = _limit(probe, best_cost)
     while node < blocks:
@@ -229,12 +236,13 @@ def _descend(corpus: Any, index: Any, probe: Any, node: Any, ids: Any, costs: An
 
 @njit(inline="always", **LEAN)
 def _search_levels(corpus: Any, index: Any, probe: Any, best: Any, best_cost: Any) -> Any:
-    """Search with one list of nodes per level. A list is expanded into the list of the level below, until the list
-    below is full or the upper list is empty.
+    """Search the tree with one list of nodes per level, from the top level down.
+
+    The children of the nodes in a list are appended to the list of the level below, until that list is full.
     """
     ids, costs, heads, counts = local_lists(), local_lists(), local_levels(), local_levels()
     rows, row_costs = local_list(), local_list()
-    top: Any = np.int64(index.top[2]) - 1  # list 0 contains leaves, lists 1 … top contain blocks
+    top: Any = np.int64(index.top[2]) - 1  # list 0 contains leaves, the other lists contain blocks
     for i in range(top + 1):
         heads[i] = counts[i] = 0
     limit = _limit(probe, best_cost)
@@ -290,7 +298,7 @@ def search_tree(
         q[c], w[c] = 0, 0
     space = CodeSpace(index.base, index.per_unit, index.unit, index.closed_below, index.closed_above)
     last = np.float64(index.top[3])
-    lost = (columns + 16) * 2.0**-22  # upper bound of the relative rounding error of float32 sums
+    lost = (columns + 16) * 2.0**-22  # upper limit of the relative rounding error of a float32 sum
     how, one_costs, beyond = encode_query(space, last, lost, q, w, scaled, outside, codes)
     if how == NOT_AT_ALL:
         return search_brute(corpus, query, weights, bound, current, radius, all_of, any_of, none_of)
