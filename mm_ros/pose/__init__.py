@@ -1,1 +1,1 @@
-"""Post-processing of the matched pose."""
+"""Correct the matched pose: blend it after jumps, and put its head, hands and feet in place."""

@@ -1,11 +1,11 @@
-"""Continuity of the published pose: after a restart it fades in from where the avatar was, or it is declared new.
+"""Fade the published pose in after a restart of the pose node, so that the avatar does not leap.
 
-A killed node is started again some seconds later, and the user has moved meanwhile. If the new pose is within
-`REACH_M`, its difference from the last published pose becomes an offset of the whole body that decays. The body is
-moved rigidly, so that no limb is stretched, and the feet slide for about 0.4 s, or longer if a joint would move faster
-than `FASTEST`. Head, hands and feet have separate offsets in the room, so that after a new measurement of the user they
-stay on headset, controllers and floor. If the new pose is farther away, the avatar appears at its new place with a new
-`run`.
+A killed node is started again some seconds later, and the user has moved in the meantime. If the new pose is at most
+1 m (`REACH_M`) from the last published pose, the difference of the two poses becomes an offset that decays to zero. The
+whole body is moved rigidly, so that no limb is stretched. The feet slide for about 0.4 s, or longer if a joint would
+otherwise be faster than 5 m/s (`FASTEST`). Head, hands and feet have separate offsets, so that after a new calibration
+they stay on headset, controllers and floor. If the new pose is farther away, the avatar appears there at once, and the
+field `run` of its pose gets another value.
 
 A restarted process is connected to the subscribers of its topics only after some tenths of a second. Until then the new
 process publishes the last pose of the former process, because a subscriber that joins during the fade would see a leap.
@@ -40,36 +40,37 @@ from mm_ros.maths.ik import corner
 from mm_ros.maths.quat import Vec
 from mm_ros.maths.springs import decay
 
-LEAP_M = 0.3  # the root moves by less than this in one step, unless a node was restarted
-LEAP_RAD = 0.35  # the yaw of the root turns by less than this in one step; a hand at 0.8 m then moves by 0.28 m
-REACH_M = 1.0  # m; a pose farther from the last one than this is shown at once, without a fade
-HALFLIFE_S = 0.12  # half-life of the fade
-OWN_MOTION_M = 0.05  # m; distance that head and hands may move by themselves from one pose to the next
+# Without a restart, the root of the avatar moves by less than `LEAP_M` and turns by less than `LEAP_RAD` in one step.
+LEAP_M = 0.3
+LEAP_RAD = 0.35
+REACH_M = 1.0  # A pose that is farther than this from the last published pose is shown at once, without a fade.
+HALFLIFE_S = 0.12  # Half-life of the offset of a fade.
+OWN_MOTION_M = 0.05  # Maximum distance that a tracked head or hand moves from one pose to the next.
 ENDS = (HEAD, LEFT_HAND, RIGHT_HAND, LEFT_FOOT, RIGHT_FOOT)
-CARRIERS = (NECK, LEFT_SHOULDER, RIGHT_SHOULDER, HIPS, HIPS)  # joints that carry the head and the limbs
-STRAIGHTEST = 0.999  # largest distance from shoulder to hand, or hip to foot, as a share of the limb's length.
-# m/s; at this speed a joint moves 0.17 m between poses for a subscriber that loses two of three poses at 90 Hz
+CARRIERS = (NECK, LEFT_SHOULDER, RIGHT_SHOULDER, HIPS, HIPS)  # Parent joints of the head, the arms and the legs.
+STRAIGHTEST = 0.999  # Maximum distance from shoulder to hand or from hip to foot, as a share of the limb's length.
+# Maximum speed of a joint due to the fade [m/s]. At this speed a subscriber that loses two of three poses at 90 Hz sees
+# the joint move by 0.17 m from pose to pose.
 FASTEST = 5.0
-PEAK = 2.0 * math.log(2.0) / math.e  # fastest rate of the spring, in offsets per half-life
-LONGEST_STEP_S = 0.05  # maximum time step of the decay, so that a stall does not end it at once
+PEAK = 2.0 * math.log(2.0) / math.e  # Maximum decay rate of the spring: this share of the offset per half-life.
+LONGEST_STEP_S = 0.05  # Maximum time step of the decay. A longer step, after a stall, would end the fade at once.
 
 
 class FadeIn:
-    """Fade-in of the published pose. The state of this class is the last published pose, the offset of that pose from
-    the stage's pose, and the number that is combined with `run`.
-    """
+    """Fade the published pose in by an offset that decays to zero."""
 
     def __init__(self, former: AvatarPose | None = None) -> None:
-        """`former`: last pose that another process published before it was killed."""
+        """Start the fade from `former`, the last pose that another process published before it was killed."""
         self._last, self._resumes = former, former is not None
         self._mixed = 0
         self._are_held: tuple[bool, ...] = (False,) * len(ENDS)
         self._clear()
 
     def _clear(self) -> None:
-        # Value and rate of x, y, z and yaw of the root; of each joint's rotation and, last, of the hips' position.
-        self._root, self._joints = np.zeros((2, 4)), np.zeros((2, 1, 3))
-        self._ends = np.zeros((2, 2, len(ENDS), 3))  # offsets of head, hands and feet in the room: positions, rotations
+        # Row 0 of each array contains offsets, row 1 the rates of these offsets.
+        self._root = np.zeros((2, 4))  # x, y, z and yaw of the root
+        self._joints = np.zeros((2, 1, 3))  # rotation of each joint, followed by the position of the hips
+        self._ends = np.zeros((2, 2, len(ENDS), 3))  # positions and rotations of head, hands and feet in the room
         self._active = False
         self._halflife = HALFLIFE_S
 
@@ -77,13 +78,11 @@ class FadeIn:
         self, pose: AvatarPose, dt: float, travels: bool = False, gap: bool = False, wait: bool = False,
         held: Sequence[bool] = (False, False, False),
     ) -> AvatarPose:  # fmt: skip
-        """Return the pose to publish. `travels`: whether a transform of the play space explains a leap, as a new epoch
-        does.
+        """Return the pose to publish.
 
-        `gap`: whether poses were missing for a while or time jumped back, so that the trackers, and with them the
-        hands, may leap.
-        `wait`: keep the pose of the former process for now instead of the fade, if it is within reach.
-        `held`: whether head and hands are on devices.
+        `travels` is true if a transform of the play space causes a leap, which is then not faded. `gap` is true if
+        poses were missing or time jumped back, so that the trackers may leap. With `wait`, a near pose of the former
+        process is kept instead of the fade. `held` states whether head, left hand and right hand follow a device.
         """
         self._are_held = (*(bool(h) and not wait for h in held), False, False)
         if wait and self._resumes and self._last is not None and _apart(pose, self._last)[0] <= REACH_M:
@@ -113,7 +112,7 @@ class FadeIn:
         return out
 
     def declare(self) -> None:
-        """Give all later poses another `run`, because they are not continuous with the former poses for every
+        """Change the field `run` of all later poses, because they do not continue the former poses for every
         subscriber.
         """
         self._mixed = random.getrandbits(32) | 1
@@ -124,7 +123,7 @@ class FadeIn:
         self._root[0, :3] = last.root[:3] - pose.root[:3]
         self._root[0, 3] = rot.wrap_angle(rot.yaw_of(last.root[3:]) - rot.yaw_of(pose.root[3:]))
         self._joints = np.zeros((2, len(pose.rotations) + 1, 3))
-        # the new skeleton may have fingers that the former one lacks, or vice versa
+        # One of the two skeletons may have fingers that the other skeleton lacks.
         both = min(len(last.rotations), len(pose.rotations))
         before, after = (p.rotations[:both].astype(np.float64) for p in (last, pose))
         self._joints[0, :both] = rot.log(rot.multiply(before, rot.inverse(after)))
@@ -133,7 +132,7 @@ class FadeIn:
         for k, joint in enumerate(ENDS):
             off = p0[joint] - p1[joint]
             if self._are_held[k] and float(np.linalg.norm(off)) < OWN_MOTION_M:
-                continue  # motion of the device itself since the last pose
+                continue
             self._ends[0, 0, k] = off
             self._ends[0, 1, k] = rot.log(rot.multiply(q0[joint], rot.inverse(q1[joint])))
 
@@ -146,9 +145,8 @@ class FadeIn:
             self._active = any(bool(np.abs(a).max() > 1e-5) for a in (self._root, self._joints, self._ends))
 
     def _longest_path(self, pose: AvatarPose) -> float:
-        """Distance [m] that a joint moves while the offset decays, computed from the quarter of the decay in which a
-        joint moves farthest.
-        """
+        """Estimate the longest path [m] of a joint during the fade: four times the longest path in a quarter of the
+        fade."""
         poses = [self._shifted(pose, share) for share in (1.0, 0.75, 0.5, 0.25, 0.0)]
         positions, rotations = (np.stack([getattr(p, k) for p in poses]) for k in ("positions", "rotations"))
         positions[:, 0], rotations[:, 0] = 0.0, [1.0, 0.0, 0.0, 0.0]
@@ -158,7 +156,7 @@ class FadeIn:
         return float(np.linalg.norm(np.diff(places, axis=0), axis=2).max()) * 4.0
 
     def _shifted(self, pose: AvatarPose, share: float = 1.0) -> AvatarPose:
-        """The pose with a share of the present offset."""
+        """Add a share of the present offset to `pose`."""
         if not self._active:
             return pose
         offset, root = share * self._root[0], pose.root.copy()
@@ -186,7 +184,7 @@ class FadeIn:
             upper, lower = end_joint - 2, end_joint - 1
             root, middle, tip = (tuple(p[j].tolist()) for j in (upper, lower, end_joint))
             first, second = (quat.norm(quat.sub(b, a)) for a, b in ((root, middle), (middle, tip)))
-            # straight limbs stay straight
+            # A limb that is straighter than `STRAIGHTEST` in the pose may stay so.
             longest = max(STRAIGHTEST * (first + second), quat.norm(quat.sub(tip, root)))
             line = quat.shortened(quat.sub(goal, root), longest)
             end = quat.add(root, line)
@@ -203,13 +201,13 @@ class FadeIn:
 
 
 def _aimed(q: F64, old: Vec, new: Vec) -> F64:
-    """The rotation q of a bone, turned from the direction `old` to `new`."""
+    """Turn the rotation `q` of a bone by the smallest rotation from the direction `old` to the direction `new`."""
     between = quat.between(quat.unit(old, (1.0, 0.0, 0.0)), quat.unit(new, (1.0, 0.0, 0.0)))
     return np.asarray(rot.multiply(np.array(between), q))
 
 
 def _apart(a: AvatarPose, b: AvatarPose) -> tuple[float, float]:
-    """Distance between the roots of two poses [m] and angle between their yaws [rad]."""
+    """Return the distance between the roots of two poses [m], and the angle between their yaws [rad]."""
     p, q = a.root.tolist(), b.root.tolist()
     turned = quat.wrap(quat.yaw_of(tuple(p[3:])) - quat.yaw_of(tuple(q[3:])))
     return math.dist(p[:3], q[:3]), abs(turned)

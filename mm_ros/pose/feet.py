@@ -1,7 +1,8 @@
-"""Foot lock: a toe in contact with the ground keeps its place until the motion lifts it.
+"""Lock feet on the floor: a toe in contact with the ground keeps its place until the played motion lifts the toe.
 
-The lock holds the position of the toe and the heading of the foot. Heel and roll follow the motion, so that the foot
-rolls off. Each lock, release or corrective step starts a decaying offset: position and velocity do not jump.
+The lock holds the position of the toe and the heading of the foot. The rest of the foot's rotation follows the played
+motion, so that the foot rolls off. Position and velocity of a foot do not jump at a lock, a release or a corrective
+step, because an offset bridges the difference and decays to zero.
 """
 
 from __future__ import annotations
@@ -21,69 +22,77 @@ from mm_ros.maths.jit import njit
 from mm_ros.maths.quat import Quat, Row, Vec
 from mm_ros.maths.springs import LN2, damping_share, decay, decay3
 
-KNEE_AXIS = (0.0, 1.0, 0.0)  # points left in the axes of thigh and shin
-STRETCH_ZONE = 0.06  # m; within this distance of full length a leg that the motion bends stretches ever more slowly
-SHORTEST_ZONE = 0.027  # m; value of STRETCH_ZONE for a leg that the motion itself stretches
+KNEE_AXIS = (0.0, 1.0, 0.0)  # The axis of the knee points to the left in the axes of thigh and shin.
+# A leg that is bent in the played motion stretches ever more slowly within this distance of its full length [m].
+STRETCH_ZONE = 0.06
+SHORTEST_ZONE = 0.027  # This distance replaces `STRETCH_ZONE` for a leg that the played motion stretches [m].
 SHARPEST_KNEE = 2.7  # rad
-KNEE_HEIGHT = 0.07  # minimum height of the knee joint above the floor, as a share of the leg's length
-BENT_KNEE = 0.08  # m; a tracked knee at least this far from the line from hip to ankle determines the plane of the leg
-LOCK_HEIGHT = 0.06  # m; a toe higher than this above its rest height is not locked, even in reported contact
-RELOCK_COOLDOWN_S = 0.12  # cooldown after a release, because a foot that locked sooner would be released again at once
-TOE_TIP = 0.07  # m; distance from the toe joint to the tip of the toes
-HEEL_RAISE_LIMIT, STEEPEST_FOOT = 0.9, 1.1  # rad: limits of the added heel raise and of the total foot pitch.
-# rad; the heel rises ever more slowly within this angle of the limit, because an abrupt stop would jerk the ankle
+KNEE_HEIGHT = 0.07  # Minimum height of the knee joint above the floor, as a share of the leg's length.
+# A tracked knee determines the plane of the leg fully if it is at least this far from the line from hip to ankle [m].
+BENT_KNEE = 0.08
+LOCK_HEIGHT = 0.06  # A toe that is more than this above its rest height is not locked, even if contact is reported [m].
+RELOCK_COOLDOWN_S = 0.12  # A foot is not locked for this time after a release, as it would be released again at once.
+TOE_TIP = 0.07  # Distance from the toe joint to the tip of the toes [m].
+HEEL_RAISE_LIMIT, STEEPEST_FOOT = 0.9, 1.1  # Limits of the added heel raise and of the total foot pitch [rad].
+# The heel rises ever more slowly within this angle of its limit, because an abrupt stop would jerk the ankle [rad].
 HEEL_RAISE_ZONE = 0.3
-UNREACHABLE = 0.005  # m; a locked foot is released when its toe is farther than this from the locked place.
-# m, m/s, s; a locked foot without contact is released when its toe is higher or faster, or after this time
+UNREACHABLE = 0.005  # A locked foot is released when its toe is farther than this from the locked place [m].
+# A locked foot without contact is released when its toe is higher than `LIFT_HEIGHT` [m], faster than `LIFT_SPEED`
+# [m/s], or without contact for longer than `LONGEST_HOLD_S`.
 LIFT_HEIGHT, LIFT_SPEED, LONGEST_HOLD_S = 0.025, 0.7, 0.04
-# Factor on LIFT_HEIGHT and LIFT_SPEED while the other foot is in the air, because one foot must stand
+# While the other foot is in the air, `LIFT_HEIGHT` and `LIFT_SPEED` are multiplied by this factor, because one foot
+# must stand.
 SINGLE_SUPPORT_RELEASE_FACTOR = 2.2
-# factor on the distance and turn at which a foot is released, while the other foot is in the air
+# While the other foot is in the air, the limits `release_distance` and `release_angle` are multiplied by this factor.
 SINGLE_SUPPORT_REACH_FACTOR = 1.5
-# m, m/s: a toe that is lower and slower may support the body even if the motion reports no contact
+# A toe that is lower than this [m] and slower than this [m/s] may support the body without reported contact.
 SUPPORT_HEIGHT, SUPPORT_SPEED = 0.02, 0.6
-AT_REST = 0.12  # m/s: a locked foot counts as standing if its toe is slower than this
-LANDING_ZONE = 0.01  # m; the descent of a free toe slows down within this distance of its rest height
-HEEL_ZONE = 0.015  # m; the descent of the ankle slows down within this distance of its lowest height
-FASTEST_FREE = 6.0  # m/s: limit of a released foot's speed relative to its target.
-# m; lift added to a fast free foot, because a blend of two steps may be too low
+AT_REST = 0.12  # A locked foot counts as standing if its toe is slower than this [m/s].
+LANDING_ZONE = 0.01  # The descent of a free toe slows down within this distance of its rest height [m].
+HEEL_ZONE = 0.015  # The descent of the ankle slows down within this distance of its minimum height [m].
+FASTEST_FREE = 6.0  # Maximum speed of a released foot relative to its target [m/s].
+# A fast free foot is lifted by `CLEARANCE` [m], because a blend of two steps may be too low.
 CLEARANCE, CLEARANCE_HALFLIFE_S = 0.025, 0.04
-# m, s; additional lift while the other foot is free, too, and half-life with which this lift starts (an abrupt start
-# would look like a kick)
+# While both feet are free, a foot is lifted by this additional distance [m]. The half-life prevents an abrupt start of
+# this lift, which would look like a kick.
 FLIGHT_CLEARANCE, FLIGHT_HALFLIFE_S = 0.01, 0.1
-SLOW_SWING, FAST_SWING = 0.3, 1.2  # m/s: between these speeds the lift grows from zero to CLEARANCE
-CALM_STEP, CALM_TURN = 1.0, 3.0  # m/s, rad/s: limits of speed and turn rate at the start of a corrective step
+# The lift of a free foot grows from zero at the speed `SLOW_SWING` to its maximum at the speed `FAST_SWING` [m/s].
+SLOW_SWING, FAST_SWING = 0.3, 1.2
+CALM_STEP, CALM_TURN = 1.0, 3.0  # Maximum speed [m/s] and turn rate [rad/s] at the start of a corrective step.
 STAYS_LONGER = 1.0
-TELEPORT = 1.0  # m: a foot farther than this from its target moves there without a step
-SETTLED = 0.002  # m: a foot nearer than this to its lock is reported as locked
+TELEPORT = 1.0  # A foot that is farther than this from its target moves to the target without a corrective step [m].
+SETTLED = 0.002  # A foot is reported as locked if it is nearer than this to its locked place [m].
 
 
 class Feet(NamedTuple):
-    """State of both feet: row 0 left, row 1 right. Positions are of the toe joint, in room axes."""
+    """State of both feet, the left foot in row 0 and the right foot in row 1.
+
+    Positions are those of the toe joint, in room axes.
+    """
 
     locked: NDArray[np.int8]  # (2,)
-    place: F64  # (2, 3) position of the lock
-    yaw: F64  # (2,) heading of the lock
-    offset: F64  # (2, 3) decaying offset from the target or the lock
+    place: F64  # (2, 3) position at which the toe is locked
+    yaw: F64  # (2,) yaw at which the foot is locked
+    offset: F64  # (2, 3) decaying offset of the toe from its target or from its locked place
     rate: F64  # (2, 3)
-    turn: F64  # (2, 2) offset of the yaw and its rate
-    toe: F64  # (2, 3) as published last
+    turn: F64  # (2, 2) decaying offset of the foot's yaw, and the rate of this offset
+    toe: F64  # (2, 3) last published
     toe_rate: F64  # (2, 3)
-    heading: F64  # (2, 2) last published yaw, and its rate
+    heading: F64  # (2, 2) last published yaw of the foot, and the rate of this yaw
     desired: F64  # (2, 3) target of the toe in the last step
     desired_yaw: F64  # (2,)
     over: F64  # (2,) time [s] for which the locked foot has had no contact
     stepping: F64  # (2,) remaining time [s] of a corrective step
     leaving: F64  # (2,) remaining time [s] of the blend after a release
-    from_offset: F64  # (2, 3) offset and rate at the start of the step or blend
+    from_offset: F64  # (2, 3) `offset` at the start of the corrective step or of the blend
     from_rate: F64  # (2, 3)
     from_turn: F64  # (2, 2)
-    clear: F64  # (2, 2) lift of a free foot that moves fast, and its rate
-    flight: F64  # (2,) smoothed share of a free foot's lift that comes from the other foot being free too
-    rest: F64  # (2, 2) height of toe and ankle above the floor when standing
+    clear: F64  # (2, 2) lift [m] of a free foot that moves fast, and the rate of this lift
+    flight: F64  # (2,) smoothed value that is 1 while the other foot is free and 0 while it is locked
+    rest: F64  # (2, 2) height of toe and ankle above the floor while the user stands
     ankle_to_toe: F64  # (2, 3) in foot axes
-    knee: F64  # (2, 4) tracked knee in the room and its weight
-    ready: NDArray[np.int8]  # (1,) 0 before the first step
+    knee: F64  # (2, 4) position of the tracked knee in the room, and the weight of this position
+    ready: NDArray[np.int8]  # (1,) 0 before the first step, else 1
 
 
 def make_feet(skeleton: Skeleton) -> Feet:
@@ -104,10 +113,12 @@ def place_foot(
     body: Any, feet: Any, lengths: Any, t: Any, side: int, toe_matched: Row, foot: Row, toes: Row,
     contact: bool, ground: float, guessed: float, stays: float, dt: float,
 ) -> None:  # fmt: skip
-    """Pose one leg. `toe_matched`: desired toe joint, its height above the ground. `foot`, `toes`: desired rotations.
-    `guessed`: 1 without a tracker on this foot, 0 when a tracker determines the foot. `stays`: 0 … 1, certainty that
-    the user's foot stands. A foot that certainly stands is released only at 1 + STAYS_LONGER times the usual distance
-    and turn.
+    """Pose one leg.
+
+    `toe_matched` is the desired position of the toe joint, whose z is the height above the ground. `foot` and `toes`
+    are the desired rotations. `guessed` is 1 without a tracker on this foot, and 0 when a tracker determines the foot.
+    `stays` is the certainty, from 0 to 1, that the user's foot stands. At a certainty of 1 the foot is released only at
+    twice the usual distance and turn (1 + `STAYS_LONGER`).
     """
     rest_toe = feet.rest[side, 0]
     lift = toe_matched[2] - rest_toe
@@ -116,7 +127,7 @@ def place_foot(
     target = (toe_matched[0], toe_matched[1], ground + rest_toe + lift)
     target_yaw = heading_of(foot, quat.get3(feet.ankle_to_toe, side))
     first = feet.ready[0] == 0
-    pace, turn = (0.0, 0.0, 0.0), 0.0  # velocity and yaw rate of the target toe
+    pace, turn = (0.0, 0.0, 0.0), 0.0  # velocity of the toe's target and yaw rate of the foot's target
     if not first and dt > 0.0:
         pace = quat.scale(quat.sub(target, quat.get3(feet.desired, side)), 1.0 / dt)
         turn = quat.wrap(target_yaw - feet.desired_yaw[side]) / dt
@@ -134,8 +145,8 @@ def place_foot(
 
 @njit
 def heading_of(foot: Row, bone: Row) -> float:
-    """Yaw of the line from ankle to toe. While the foot points steeply down, the yaw comes from the left axis of the
-    foot, because that axis remains horizontal.
+    """Return the yaw of the line from ankle to toe. While the foot points steeply down, the yaw is computed from the
+    left axis of the foot, because this axis remains horizontal.
     """
     d = quat.rotate(foot, bone)
     left = quat.rotate(foot, (0.0, 1.0, 0.0))
@@ -154,8 +165,8 @@ def decide(
     feet: Any, t: Any, side: int, target: Row, target_yaw: float, pace: Row, turn: float, contact: bool, ground: float,
     guessed: float, stays: float, dt: float,
 ) -> None:  # fmt: skip
-    """Decide whether a foot is locked, held or released. A foot with a tracker (`guessed` below 1) is never locked: the
-    tracker measures it.
+    """Decide whether a foot is locked, stays locked or is released. A foot with a tracker (`guessed` below 1) is never
+    locked, because the tracker measures its position.
     """
     feet.stepping[side] = max(feet.stepping[side] - dt, 0.0)
     feet.leaving[side] = max(feet.leaving[side] - dt, 0.0)
@@ -163,7 +174,7 @@ def decide(
     may_hold = t.lock_on != 0 and guessed >= 1.0
     if feet.locked[side]:
         alone = not _stands(feet, 1 - side)
-        # a value above 1 means that the toe has left the floor
+        # If `gone` is above 1, the toe has left the floor.
         gone = max(height / LIFT_HEIGHT, math.hypot(pace[0], pace[1]) / LIFT_SPEED)
         feet.over[side] = 0.0 if contact or (alone and gone <= 1.0) else feet.over[side] + dt
         # A short loss of contact does not release the foot, because a foot that is released before its toe leaves the
@@ -186,13 +197,13 @@ def decide(
 
 @njit
 def _stands(feet: Any, side: int) -> bool:
-    """Whether the foot is locked and at rest."""
+    """Return whether the foot is locked and at rest."""
     return bool(feet.locked[side] != 0 and math.hypot(feet.toe_rate[side, 0], feet.toe_rate[side, 1]) < AT_REST)
 
 
 @njit
 def _supports(feet: Any, t: Any, side: int, height: float, pace: Row) -> bool:
-    """Whether this toe supports the body without reported contact, as in the short stances of a run."""
+    """Return whether the toe supports the body although no contact is reported, as in the short stances of a run."""
     return (
         feet.locked[1 - side] == 0
         and feet.leaving[side] <= max(t.release_s - RELOCK_COOLDOWN_S, 0.0)
@@ -206,7 +217,8 @@ def _supports(feet: Any, t: Any, side: int, height: float, pace: Row) -> bool:
 
 @njit
 def _too_far(feet: Any, t: Any, side: int, target: Row, target_yaw: float) -> float:
-    """Ratio of the target's distance to the release limit; while the other foot steps, to 1.5 times the limit."""
+    """Return the distance or turn from the lock to the target, divided by its release limit. While the other foot makes
+    a corrective step, the limit is multiplied by 1.5."""
     away = quat.sub(target, quat.get3(feet.place, side))
     distance = math.hypot(away[0], away[1]) / max(t.release_m, 1e-6)
     turned = abs(quat.wrap(target_yaw - feet.yaw[side])) / max(t.release_angle, 1e-6)
@@ -216,8 +228,8 @@ def _too_far(feet: Any, t: Any, side: int, target: Row, target_yaw: float) -> fl
 
 @njit
 def lock(feet: Any, t: Any, side: int, target: Row, target_yaw: float, ground: float) -> None:
-    """Place the lock ahead of the toe by the distance that the toe needs to stop, so that toe and heading do not
-    overshoot.
+    """Lock the foot. The locked place is ahead of the toe by the distance that the toe needs to stop, so that the toe
+    does not overshoot.
     """
     rate, turn_rate = quat.get3(feet.toe_rate, side), feet.heading[side, 1]
     ahead = quat.shortened((rate[0], rate[1], 0.0), t.lock_speed)
@@ -233,7 +245,7 @@ def lock(feet: Any, t: Any, side: int, target: Row, target_yaw: float, ground: f
     feet.turn[side, 0], feet.turn[side, 1] = -run_out * turn_rate, turn_rate
     feet.locked[side] = 1
     feet.leaving[side] = 0.0
-    # the lift is reset, because the offset of the lock already contains it
+    # The lift is reset, because the offset from the locked place already contains the lift.
     feet.clear[side, 0], feet.clear[side, 1] = 0.0, 0.0
     feet.flight[side] = 0.0
 
@@ -242,15 +254,15 @@ def lock(feet: Any, t: Any, side: int, target: Row, target_yaw: float, ground: f
 def release(
     feet: Any, t: Any, side: int, target: Row, target_yaw: float, pace: Row, turn: float, contact: bool, dt: float
 ) -> None:
-    """Release the foot: start an offset that begins at the toe and heading published `dt` ago. While the motion still
-    reports contact, the foot returns by a corrective step.
+    """Release the foot: start an offset from its target, which begins at the toe and yaw that were published `dt` ago.
+    If `contact` is true, the foot moves to its target by a corrective step.
     """
     here, toe_rate = quat.get3(feet.toe, side), quat.get3(feet.toe_rate, side)
     rate = quat.shortened(quat.sub(toe_rate, pace), CALM_STEP if contact else FASTEST_FREE)
     turn_rate = feet.heading[side, 1] - turn
     if contact:
         turn_rate = min(max(turn_rate, -CALM_TURN), CALM_TURN)
-    # The rate of the offset is chosen so that the foot keeps its velocity during `dt`.
+    # The initial rate of the offset is chosen so that the foot keeps its velocity during `dt`.
     away = quat.sub(quat.add(here, quat.scale(toe_rate, dt)), target)
     turned = quat.wrap(feet.heading[side, 0] + feet.heading[side, 1] * dt - target_yaw) - turn_rate * dt
     offset = quat.sub(away, quat.scale(rate, dt))
@@ -270,7 +282,7 @@ def release(
 def _advance(
     feet: Any, t: Any, side: int, target: Row, target_yaw: float, ground: float, guessed: float, dt: float
 ) -> tuple[Vec, float]:
-    """Toe position and heading: target or lock plus the remaining offset."""
+    """Return position of the toe and yaw of the foot: those of the target or of the lock, plus the remaining offset."""
     if not feet.locked[side]:
         arch = _on_the_way(feet, t, side)
         toe = quat.add(target, quat.get3(feet.offset, side))
@@ -290,9 +302,7 @@ def _advance(
 
 @njit
 def _clear(feet: Any, side: int, dt: float) -> float:
-    """Return the lift [m] of a free foot that moves or turns fast. The lift is larger while the other foot is
-    free as well.
-    """
+    """Return the lift [m] of a free foot that moves or turns fast. The lift is larger while both feet are free."""
     size = quat.norm(quat.get3(feet.ankle_to_toe, side))
     speed = math.hypot(feet.toe_rate[side, 0], feet.toe_rate[side, 1]) + size * abs(feet.heading[side, 1])
     u = min(max((speed - SLOW_SWING) / (FAST_SWING - SLOW_SWING), 0.0), 1.0)
@@ -306,7 +316,8 @@ def _clear(feet: Any, side: int, dt: float) -> float:
 
 @njit
 def _on_the_way(feet: Any, t: Any, side: int) -> float:
-    """Decay a free foot's offset along a minimum-jerk curve. Returns the arch height of a corrective step, else 0."""
+    """Decay the offset of a free foot along a minimum-jerk curve. Return the height [m] by which a corrective step
+    lifts the foot, or 0 if there is no such step."""
     whole, ahead = t.release_s, feet.leaving[side]
     if feet.stepping[side] > 0.0:
         whole, ahead = t.step_s, feet.stepping[side]
@@ -341,12 +352,12 @@ def _remember(
 
 @njit
 def pose_leg(body: Any, feet: Any, lengths: Any, side: int, toe: Row, foot: Row, toes: Row, ground: float) -> None:
-    """Bend the leg so that the toe joint reaches `toe`, or comes as near as the leg is long."""
+    """Bend the leg so that the toe joint reaches the position `toe`, or comes as near to it as the leg allows."""
     leg = LEFT_UPPER_LEG + side * LEG_STRIDE
     bone = quat.get3(feet.ankle_to_toe, side)
     hip = quat.get3(body.room_positions, leg)
     longest = (lengths[side, 2] + lengths[side, 3]) * 0.9999
-    # Distance between hip and ankle in the played motion
+    # `own` is the distance between hip and ankle in the played motion.
     own = quat.norm(quat.sub(quat.get3(body.room_positions, leg + 2), hip))
     zone = max(min(longest - own, STRETCH_ZONE), SHORTEST_ZONE)
     foot = _heel_above_floor(foot, bone, toe, ground + 0.8 * feet.rest[side, 1])
@@ -379,7 +390,10 @@ def pose_leg(body: Any, feet: Any, lengths: Any, side: int, toe: Row, foot: Row,
 
 @njit
 def _toward_knee(knee: Any, hip: Row, end: Row, normal: Row) -> Vec:
-    """Normal of the leg's plane, turned toward a tracked knee (x y z weight) as far as the leg is bent."""
+    """Turn the `normal` of the leg's plane so that the plane contains a tracked knee (x, y, z, weight).
+
+    The plane is turned less for a leg that is almost straight.
+    """
     line = quat.unit(quat.sub(end, hip), (0.0, 0.0, -1.0))
     side = quat.across(quat.sub((knee[0], knee[1], knee[2]), hip), line)
     u = knee[3] * min(quat.norm(side) / BENT_KNEE, 1.0)
@@ -391,14 +405,15 @@ def _toward_knee(knee: Any, hip: Row, end: Row, normal: Row) -> Vec:
 
 @njit
 def _pitch_axis(foot: Row, bone: Row) -> Vec:
-    """Horizontal axis to the left of the heading. A positive turn about it lowers the toe relative to the heel."""
+    """Return the horizontal axis that points to the left of the foot. A positive rotation about this axis lowers the
+    toe relative to the heel."""
     yaw = heading_of(foot, bone)
     return (-math.sin(yaw), math.cos(yaw), 0.0)
 
 
 @njit
 def _heel_above_floor(foot: Row, bone: Row, toe: Row, lowest: float) -> Quat:
-    """Pitch the foot about the toe so that the ankle stays above `lowest`, limited softly."""
+    """Pitch the foot about the toe so that the ankle stays above the height `lowest`."""
     d = quat.rotate(foot, bone)
     above = toe[2] - d[2] - lowest
     if above >= HEEL_ZONE:
@@ -412,8 +427,8 @@ def _heel_above_floor(foot: Row, bone: Row, toe: Row, lowest: float) -> Quat:
 
 @njit
 def _raise_heel(foot: Row, bone: Row, toe: Row, hip: Row, longest: float, zone: float) -> Quat:
-    """Raise the heel, within the ankle's limits, when the hip is too far away, because otherwise the knee would
-    straighten abruptly.
+    """Raise the heel, within the limits of the foot's pitch, when the hip is too far from the ankle. Otherwise the knee
+    would straighten abruptly.
     """
     axis = _pitch_axis(foot, bone)
     far = quat.norm(quat.sub(quat.sub(toe, quat.rotate(foot, bone)), hip))
@@ -430,7 +445,7 @@ def _raise_heel(foot: Row, bone: Row, toe: Row, hip: Row, longest: float, zone: 
         far = quat.norm(line) - wanted
         if far <= 1e-5:
             break
-        # Decrease of the ankle–hip distance per radian of foot pitch.
+        # `slope` is the decrease of the distance between ankle and hip per radian of foot pitch [m/rad].
         slope = -quat.dot(quat.cross(axis, quat.scale(d, -1.0)), quat.unit(line, axis))
         if slope < 0.02:
             break

@@ -1,10 +1,11 @@
-"""Weighted least-squares fit of pelvis and spine to body trackers, with the head on the headset.
+"""Fit pelvis and spine to headset and body trackers by weighted least squares.
 
 Straps slip, skin moves, and the avatar's proportions differ from the user's, so no body tracker is assumed to be exact.
-Nine numbers move the body from the pose that the headset alone gives: shift and turn of the pelvis, and a bend that
-spine, chest and upper chest share. Gauss–Newton minimises the sum of squared residuals, each divided by its standard
-deviation: headset, waist, chest, feet that the legs must reach, knees at the length of a thigh, and the distance from
-the initial pose. The hips then move by the remaining distance of the head, so the head stays on the headset.
+The fit starts from the pose that follows from the headset alone. It has nine unknowns: the shift of the pelvis, the
+rotation of the pelvis, and a bend that spine, chest and upper chest share. The Gauss–Newton method minimizes the sum of
+the squared residuals, each divided by its variance. The residuals are the errors at headset, waist and chest tracker,
+the distances by which the legs do not reach the tracked feet, the errors of the tracked knees, and the distance from
+the initial pose. Finally the hips move by the remaining error of the head, so that the head is on the headset.
 """
 
 from __future__ import annotations
@@ -31,22 +32,24 @@ from mm_ros.maths.jit import njit
 from mm_ros.maths.quat import Row, Vec
 
 ITERATIONS = 3
-UNKNOWNS = 9  # shift of the hips, turn of the hips, bend of the spine (rotation vectors in room axes)
-# Standard deviations [m, rad]. They were set by judgement of the accuracy of each device.
+UNKNOWNS = 9  # The unknowns are the shift of the hips, and the rotation vectors of hips and spine, in room axes.
+# The standard deviations below, in m and rad, are estimates of the accuracy of each device.
 HEAD_M = 0.002
 WAIST_M, WAIST_RAD = 0.02, 0.08
 CHEST_M, CHEST_RAD = 0.03, 0.12
-# a foot that is farther from the hip than this share of the leg's length pulls the hips
+# The hips move toward a tracked foot if its distance from the hip exceeds this share of the leg's length.
 LEG_M, LEG_SHARE = 0.006, 0.985
 KNEE_M = 0.03
-SHIFT_M, TURN_RAD, BEND_RAD = 0.12, 0.35, 0.5  # standard deviations of the distance from the initial pose
+SHIFT_M, TURN_RAD, BEND_RAD = 0.12, 0.35, 0.5  # Standard deviations of the nine unknowns.
 
 
 @njit
 def fit_trunk(body: Any, lengths: Any, targets: Any, rotations: Any, weights: Any, head: Row) -> Vec:
-    """Fit pelvis and spine. `targets`, `rotations`, `weights` (R, …): joint poses in the room that the trackers
-    measure, and their weights 0 … 1. `head`: target of the head joint and its weight. Neck and head keep their
-    rotations. Returns the shift of the hips.
+    """Fit pelvis and spine to headset and trackers, and return the resulting shift of the hips.
+
+    `targets`, `rotations` and `weights` have one row per role: position and rotation of the joint in the room that a
+    tracker measures, and the weight of the tracker from 0 to 1. `head` is the target of the head joint (x, y, z) and
+    its weight. Neck and head keep their rotations.
     """
     before = quat.get3(body.room_positions, HIPS)
     a, b, x = np.zeros((UNKNOWNS, UNKNOWNS)), np.zeros(UNKNOWNS), np.zeros(UNKNOWNS)
@@ -108,7 +111,10 @@ def _normal_equations(
 
 @njit
 def _bend_arm(body: Any, point: Row, last: int) -> Vec:
-    """Lever of the shared bend for a point that the joints SPINE … `last` move: a third of the sum of their levers."""
+    """Return the lever arm of the spine's bend for a `point` that is moved by the joints from the spine to `last`.
+
+    The lever arm is a third of the sum of the vectors from these joints to the point.
+    """
     out = (0.0, 0.0, 0.0)
     for j in range(SPINE, last + 1):
         out = quat.add(out, quat.scale(quat.sub(point, quat.get3(body.room_positions, j)), 1.0 / 3.0))
@@ -117,8 +123,8 @@ def _bend_arm(body: Any, point: Row, last: int) -> Vec:
 
 @njit
 def _add_point(a: Any, b: Any, missing: Row, turn_arm: Row, bend_arm: Row, weight: float) -> None:
-    """Add three rows to the equations: a point moves with the shift of the hips, and with their turn and the bend at
-    these levers.
+    """Add the three equations of a point that moves with the shift of the hips, and turns with hips and spine at two
+    lever arms.
     """
     row = np.zeros(UNKNOWNS)
     for k in range(3):
@@ -132,7 +138,7 @@ def _add_point(a: Any, b: Any, missing: Row, turn_arm: Row, bend_arm: Row, weigh
 
 @njit
 def _add_turn(a: Any, b: Any, missing: Row, bends: float, weight: float) -> None:
-    """Add three rows to the equations: a rotation turns with the hips, and by the share `bends` of the spine's bend."""
+    """Add the three equations of a rotation that follows the hips, and the spine's bend by the share `bends`."""
     row = np.zeros(UNKNOWNS)
     for k in range(3):
         row[:] = 0.0
@@ -142,7 +148,8 @@ def _add_turn(a: Any, b: Any, missing: Row, bends: float, weight: float) -> None
 
 @njit
 def _add_along(a: Any, b: Any, way: Row, missing: float, turn_arm: Row, weight: float) -> None:
-    """Add one row to the equations: a point at `turn_arm` from the hips moves along the unit vector `way`."""
+    """Add the equation of a point at `turn_arm` from the hips that must move by `missing` along the unit vector `way`.
+    """
     row = np.zeros(UNKNOWNS)
     turned = quat.cross(turn_arm, way)
     for k in range(3):
@@ -162,7 +169,7 @@ def _add_row(a: Any, b: Any, row: Any, missing: float, weight: float) -> None:
 
 @njit
 def _solve(a: Any, b: Any, x: Any) -> None:
-    """Solve a x = b by Cholesky decomposition in place; `a` is positive definite because of the prior."""
+    """Solve `a` · `x` = `b` by Cholesky decomposition in place."""
     n = UNKNOWNS
     for i in range(n):
         for j in range(i + 1):
@@ -184,7 +191,7 @@ def _solve(a: Any, b: Any, x: Any) -> None:
 
 @njit
 def _move(body: Any, x: Any) -> None:
-    """Apply shift, turn and bend; neck and head keep their rotations in the room."""
+    """Apply the nine unknowns `x` to hips and spine. Neck and head keep their rotations in the room."""
     neck, head = quat.get4(body.room_rotations, NECK), quat.get4(body.room_rotations, HEAD)
     turn = quat.exp((x[3], x[4], x[5]))
     _shift_hips(body, (x[0], x[1], x[2]))

@@ -1,4 +1,5 @@
-"""Height of the ground [m] at a place, `floor(x, y)`; flat by default (Karst 2023)."""
+"""Height of the ground [m] as a function of the position (x, y) in the room. The default ground is flat (Karst 2023).
+"""
 
 from __future__ import annotations
 

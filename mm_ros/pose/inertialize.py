@@ -1,10 +1,10 @@
 """Inertialization: after a jump the pose is that of the new motion plus a decaying offset.
 
-An offset is a 3-vector (metres, or a rotation vector on the parent's side: out = exp(offset) · source). A new offset
-keeps value and velocity continuous, also while an earlier offset still decays. An offset decays by a critically damped
-spring (`halflife`) or by Bollo's quintic, which ends after `blend_time` at most.
-
-Bollo 2018, "Inertialization"; thesis Eq. 3.29 to 3.32.
+An offset is a vector with three numbers: a displacement in metres, or a rotation vector that is applied in the axes of
+the parent joint. A new offset keeps value and velocity of the pose continuous, also while an earlier offset still
+decays. The offset decays by a critically damped spring with the half-life `halflife`, or by the quintic polynomial of
+Bollo 2018 ("Inertialization"), which is zero after `blend_time` at the latest. The thesis describes both in its
+equations 3.29 to 3.32.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from mm_ros.maths.quat import Quat, Row, Vec
 from mm_ros.maths.springs import decay3
 
 SPRING, QUINTIC = 0, 1
-NEGLIGIBLE = 1e-7  # m or rad: a smaller offset has no direction
+NEGLIGIBLE = 1e-7  # An offset below this value [m or rad] has no usable direction and is ignored.
 
 
 class Offsets(NamedTuple):
-    """N offsets. `offset` and `rate` are current; the others belong to the quintic."""
+    """State of N decaying offsets. The spring uses only `offset` and `rate`; the quintic uses all fields."""
 
     offset: F64  # (N, 3)
     rate: F64  # (N, 3)
@@ -43,11 +43,14 @@ def make_offsets(n: int) -> Offsets:
 
 @njit
 def quintic(x0: float, v0: float, blend_time: float) -> tuple[float, float, float, float, float, float, float]:
-    """Coefficients from t⁵ to t⁰, and the time at which value, velocity and acceleration are 0. Requires x0 > 0."""
-    v0 = min(v0, 0.0)  # an offset with a growing rate would overshoot, so it starts at rest
+    """Return the coefficients (t⁵ to t⁰) of the quintic with value `x0` > 0 and rate `v0` at t = 0, and its duration.
+
+    At the end of the duration, value, velocity and acceleration of the quintic are 0.
+    """
+    v0 = min(v0, 0.0)  # A growing offset would overshoot, so it starts at rest.
     t = blend_time
     if v0 < 0.0:
-        t = min(t, -5.0 * x0 / v0)  # with a longer duration the offset would cross zero
+        t = min(t, -5.0 * x0 / v0)  # With a longer duration the offset would cross zero.
     t = max(t, 1e-4)
     a0 = max(0.0, (-8.0 * v0 * t - 20.0 * x0) / (t * t))
     k = a0 * t * t
@@ -64,7 +67,7 @@ def quintic(x0: float, v0: float, blend_time: float) -> tuple[float, float, floa
 
 @njit
 def start_offset(o: Any, i: int, offset: Row, rate: Row, kind: int, blend_time: float) -> None:
-    """Start offset number i with this value and rate."""
+    """Start the offset with index `i` at the given value and rate."""
     quat.put3(o.offset, i, offset)
     quat.put3(o.rate, i, rate)
     if kind != QUINTIC:
@@ -110,17 +113,18 @@ def _on_curve(o: Any, i: int) -> tuple[Vec, Vec]:
 
 @njit
 def with_offset(q: Row, w: Row, offset: Row, rate: Row) -> tuple[Quat, Vec]:
-    """Rotation and angular velocity of exp(offset) · q."""
+    """Return rotation and angular velocity of exp(`offset`) · `q`. The offset changes by `rate`, and `q` turns by `w`.
+    """
     d = quat.exp(offset)
     return quat.normalize(quat.mul(d, q)), quat.add(quat.velocity_of_exp(offset, rate), quat.rotate(d, w))
 
 
 @njit
 def offset_between(from_q: Row, from_w: Row, to_q: Row, to_w: Row) -> tuple[Vec, Vec]:
-    """Offset and rate that make `to` equal `from` in rotation and velocity; the inverse of `with_offset`."""
+    """Return the offset, and its rate, that `with_offset` must add to the motion `to` to give the motion `from`."""
     d = quat.mul_inv(from_q, to_q)
     x = quat.log(d)
     n = quat.norm(x)
-    if n > 0.95 * math.pi:  # the rate of the logarithm jumps at π and has a pole at 2π
+    if n > 0.95 * math.pi:  # The rate of the rotation vector is discontinuous at the angle π.
         return x, (0.0, 0.0, 0.0)
     return x, quat.rate_of_log(x, quat.sub(from_w, quat.rotate(d, to_w)))

@@ -1,4 +1,7 @@
-"""The compiled step of the pose stage: blend, head, feet, hands. pose/postprocess.py calls it."""
+"""Compiled step of the pose stage, which blends the pose and places head, feet and hands.
+
+`pose/postprocess.py` calls this step.
+"""
 
 from __future__ import annotations
 
@@ -38,61 +41,58 @@ from mm_ros.pose.low import bend_trunk, low_foot, low_reach, own_lean
 from mm_ros.pose.upper_body import follow_hands, place_hand, place_head, straighten, torso_axis
 from mm_ros.tracking.mounting import SHIN_M
 
-FASTEST_TORSO, FASTEST_LIMB = 8.0, 25.0  # rad/s: limits of the velocity that a blend continues.
-# Half-life of the filter on body trackers; a larger value smooths more, but delays more (8 ms with this value)
-TREMBLE_HALFLIFE_S = 0.025
-# factor on the certainty of a stance; the product is limited to 1, so a certainty of 1 / 1.6 counts fully
-SURE_STANCE = 1.6
-HEEL_UP = 0.06  # m; the heel is raised when the estimated ankle is higher than this above its rest height
-TOE_LIFT = 0.6  # ratio of the toe's height to the ankle's height in the middle of a swing
-SHARE_HALFLIFE_S = 0.1  # half-life with which the share of the user's feet follows their certainty.
-# Contact probability below which a foot may be released; maximum amount by which an uncertain estimate raises the
-# probability of motion that the release requires
-RELEASED_CONTACT, CALM = 0.7, 0.4
-# While no foot is locked, the foot with the larger contact probability, if above this, supports the body
+# Maximum angular velocity of a joint that a blend continues after a jump [rad/s].
+FASTEST_TORSO, FASTEST_LIMB = 8.0, 25.0
+TREMBLE_HALFLIFE_S = 0.025  # Half-life of the filter of body trackers, which delays a change of velocity by 8 ms.
+SURE_STANCE = 1.6  # The spine is straightened fully when this factor times the certainty of a stance reaches 1.
+HEEL_UP = 0.06  # The heel is raised when the estimated ankle is more than this above its rest height [m].
+TOE_LIFT = 0.6  # Ratio of the toe's height to the ankle's height in the middle of a swing.
+SHARE_HALFLIFE_S = 0.1  # Half-life with which the share of the user's feet follows the certainty of their estimate.
+RELEASED_CONTACT = 0.7  # A foot may be released when the probability of its contact is below this value.
+CALM = 0.4  # A release requires a probability of motion of 0.5, and up to this much more if the estimate is uncertain.
+# While no foot is locked, the foot with the larger probability of contact stands, if this probability exceeds 0.1.
 SUPPORTING_CONTACT = 0.1
-RETURN_HALFLIFE_S = 0.06  # half-life of the offset between a limb's held target and its tracker that has returned
+RETURN_HALFLIFE_S = 0.06  # Half-life with which a limb returns to its tracker when the tracker is found again.
 
 
 class Source(NamedTuple):
-    """The last matched pose, and the offsets that are added to it: row j is for the rotation of joint j, the last row
-    for the position of the hips.
-    """
+    """Last matched pose, and the decaying offsets that are added to this pose."""
 
     positions: F64  # (J, 3)
     rotations: F64  # (J, 4)
     velocities: F64  # (J, 3)
     angular_velocities: F64  # (J, 3)
-    root: F64  # (2, 4): x y z yaw of the last step, and their rates in root axes
-    offsets: Offsets  # J + 1 rows: the joints, and the position of the hips
+    root: F64  # (2, 4): x, y, z and yaw of the root at the last step, and their rates in root axes
+    offsets: Offsets  # (J + 1 rows) one for the rotation of each joint, and the last for the position of the hips
 
 
 class Hold(NamedTuple):
-    """Targets of the trackers by role. While a tracker is lost, its target is kept in the axes of the chest (hands) or
-    of the root (others).
+    """Targets of the joints that follow the R trackers.
+
+    While a tracker is lost, its target stays constant relative to the chest (hands) or to the root (other trackers).
     """
 
-    weight: F64  # (R,) 0 … 1, linear in time
+    weight: F64  # (R,) weight of each target, which grows linearly from 0 to 1
     positions: F64  # (R, 3)
     rotations: F64  # (R, 4)
-    gap: Offsets  # 2 R rows: position, rotation
+    gap: Offsets  # (2 R rows) offsets of positions and of rotations after a tracker is found again
     trunk: F64  # (2, 3): the argument `trunk` of `follow_hands`
-    calm: F64  # (R, 4, 3) filter of the body trackers: position, velocity, (1 when ready, 0, 0), angular velocity
+    calm: F64  # (R, 4, 3) filters of the body trackers: position, velocity, (1 when ready, 0, 0), angular velocity
     calm_rotations: F64  # (R, 4)
     body_positions: F64  # (R, 3) joint positions in the room that the body trackers measure
     body_rotations: F64  # (R, 4)
     body_weights: F64  # (R,)
-    head: F64  # (4,) target of the head joint and its weight
-    hips: F64  # (3, 3): shift of the hips toward the head; its rate; (1 when ready, added lean [rad], 0)
+    head: F64  # (4,) target position of the head joint, and the weight of this target
+    hips: F64  # (3, 3): shift of the hips toward the head; rate of this shift; (1 when ready, added lean [rad], 0)
 
 
 class User(NamedTuple):
-    """State of the stage for the user's estimated feet (left, right)."""
+    """State of the pose stage for the user's estimated feet (left, right)."""
 
     ankles: F64  # (2, 3)
     moves: F64  # (2,) probability that the foot moves.
-    # (2, 2): row 0 the share of the user's foot in the avatar's foot, row 1 the certainty that the foot stands; both
-    # smoothed
+    # (2, 2) Row 0 is the smoothed share of the user's foot in the avatar's foot. Row 1 is the smoothed certainty that
+    # the foot stands.
     share: F64
     stands: U8  # (2,)
 
@@ -119,7 +119,7 @@ def make_hold() -> Hold:
 
 @njit
 def load(new: Any, root: Any, positions: Any, rotations: Any, velocities: Any, angular: Any) -> bool:
-    """Copy a matched pose into the packed Source `new`; False if a number is not finite."""
+    """Copy a matched pose into the packed `Source` `new`, and return whether all its numbers are finite."""
     n, total = new[0], 0.0
     for j in range(len(positions)):
         for k in range(3):
@@ -140,11 +140,11 @@ def follow_user(
     user: Any, feet: Any, known: Any, contacts: Any, follow: float, certain_m: float, holds: bool, dt: float,
     estimated: Any, stands: Any,
 ) -> None:  # fmt: skip
-    """Write the argument `estimated` (2, 6) of `post_step`, and which feet stand (2,).
+    """Compute the argument `estimated` (2, 6) of `post_step`, and set `stands` (2,) to which feet stand.
 
-    `known`: (2, 10) numbers of a FeetEstimate, or (0, 10); `follow`: maximum share of the user's feet; `certain_m`:
-    expected error at which the share is half; `holds`: whether the estimate decides which feet stand; otherwise
-    `contacts` does.
+    `known` (2, 10) holds the numbers of a `FeetEstimate`, or no rows without an estimate. `follow` is the maximum share
+    of the user's feet in the avatar's feet, and at an expected error of `certain_m` [m] this share is halved. If
+    `holds` is true, the estimate decides which feet stand, otherwise `contacts` decides.
     """
     user, feet, decides = user[0], feet[0], holds and len(known) > 0
     share = damping_share(SHARE_HALFLIFE_S, dt)
@@ -158,7 +158,7 @@ def follow_user(
                 user.ankles[i, k] = known[i, 3 + k]
             user.moves[i] = known[i, 2]
         if decides:
-            # A foot whose estimate is uncertain is released only by strong evidence, so that it stays calm.
+            # A foot with an uncertain estimate is released only if it very probably moves.
             leaves = known[i, 0] < RELEASED_CONTACT and known[i, 2] > 0.5 + CALM * (1.0 - certain[i])
             user.stands[i] = not leaves if user.stands[i] else known[i, 0] > 0.5
     if decides:
@@ -177,8 +177,8 @@ def follow_user(
 
 @njit
 def _keep_support(user: Any, feet: Any, known: Any) -> None:
-    """If no foot supports the body, let the foot with the larger contact probability stand. Between two steps both
-    probabilities are low for a moment, and a foot whose lock is out of reach makes a corrective step.
+    """If no foot supports the body, let the foot with the larger probability of contact stand, because both
+    probabilities are low for a moment between two steps.
     """
     if (user.stands[0] and feet.locked[0]) or (user.stands[1] and feet.locked[1]):
         return
@@ -193,9 +193,10 @@ def read_out(
     body: Any, feet: Any, stands: Any, last: Any, dt: float, positions: Any, rotations: Any, velocities: Any,
     angular: Any, flags: Any,
 ) -> None:  # fmt: skip
-    """Write the pose to publish in float32, and `flags` (2, 2): feet in contact, locked feet that are in place.
+    """Write the pose to publish to the float32 arrays.
 
-    `last`: positions and rotations of the step before. If `dt` is 0, the velocities do not change.
+    Row 0 of `flags` (2, 2) states which feet are in contact, row 1 which feet have reached their lock. `last` holds
+    positions and rotations of the previous step. If `dt` is 0, the velocities do not change.
     """
     body, feet = body[0], feet[0]
     for j in range(len(positions)):
@@ -215,7 +216,7 @@ def read_out(
 def choose_targets(
     positions: Any, rotations: Any, state: Any, wanted: Any, p: Any, q: Any, good: Any
 ) -> None:
-    """Copy the rows of the `wanted` trackers that are tracked, are finite, and have a rotation of length near 1."""
+    """Copy the poses of those `wanted` trackers that are not lost, are finite, and have a valid rotation."""
     for r in range(len(state)):
         x, turn = quat.get3(positions, r), quat.get4(rotations, r)
         norm = math.sqrt(turn[0] ** 2 + turn[1] ** 2 + turn[2] ** 2 + turn[3] ** 2)
@@ -228,8 +229,8 @@ def choose_targets(
 
 @njit
 def blend(body: Any, s: Any, t: Any, new: Any, jumped: bool, dt: float) -> None:
-    """Set the local pose of `body` to the matched pose `new` (like Source) plus the remaining offsets."""
-    lost, lost_turn = (0.0, 0.0, 0.0), 0.0  # velocity of the root that a jump removes
+    """Set the local pose of `body` to the matched pose `new` (a `Source`) plus the remaining offsets."""
+    lost, lost_turn = (0.0, 0.0, 0.0), 0.0  # change of the root's velocity and turn rate at a jump
     if dt > 0.0:
         rate, turn = _root_rate(s, new.root, dt)
         if jumped:
@@ -237,7 +238,7 @@ def blend(body: Any, s: Any, t: Any, new: Any, jumped: bool, dt: float) -> None:
         quat.put3(s.root, 1, rate)
         s.root[1, 3] = turn
     s.root[0] = new.root[0]
-    last = len(new.rotations)  # index of the row with the offset of the hips' position
+    last = len(new.rotations)  # This row holds the offset of the hips' position.
     for j in range(HIPS, last):
         if jumped:
             _restart(s, t, new, j, lost, lost_turn, dt)
@@ -256,17 +257,15 @@ def blend(body: Any, s: Any, t: Any, new: Any, jumped: bool, dt: float) -> None:
 
 @njit
 def _root_rate(s: Any, root: Any, dt: float) -> tuple[Vec, float]:
-    """Velocity and yaw rate of the root in its own axes. After a jump, the offset of the hips continues the previous
-    velocity.
-    """
+    """Return velocity and yaw rate of the root in root axes."""
     d = quat.scale(quat.sub(quat.get3(root, 0), quat.get3(s.root, 0)), 1.0 / dt)
     return quat.unrotate(quat.from_yaw(root[0, 3]), d), quat.wrap(root[0, 3] - s.root[0, 3]) / dt
 
 
 @njit
 def _restart(s: Any, t: Any, new: Any, j: int, lost: Row, lost_turn: float, dt: float) -> None:
-    """Start the offset of joint j between the new motion and the old motion, which is extrapolated by `dt`."""
-    # The limit keeps a glitch in the data from growing through its own velocity.
+    """Start the offset of joint `j` from the new motion to the old motion, which is extrapolated by `dt`."""
+    # The velocity is limited, because a glitch in the data has a high velocity, which would increase the offset.
     w_old = quat.shortened(quat.get3(s.angular_velocities, j), FASTEST_TORSO if j <= HEAD else FASTEST_LIMB)
     q_old = quat.mul(quat.exp(quat.scale(w_old, dt)), quat.get4(s.rotations, j))
     x, v = decay_offset(s.offsets, j, t.kind, t.halflife, dt)
@@ -291,8 +290,9 @@ def _restart(s: Any, t: Any, new: Any, j: int, lost: Row, lost_turn: float, dt: 
 def follow_target(
     hold: Any, t: Any, role: int, seen: bool, p: Row, q: Row, base_p: Row, base_q: Row, dt: float
 ) -> tuple[Vec, Quat, float]:
-    """Target pose in the room and its smooth weight. `base`: pose of the joint that the target moves with while its
-    tracker is lost.
+    """Return the target of a joint in the room, and the smoothed weight of the target.
+
+    While the tracker is lost, the target moves with the joint whose pose is `base_p`, `base_q`.
     """
     w = hold.weight[role]
     if seen:
@@ -310,7 +310,7 @@ def follow_target(
         quat.put3(hold.positions, role, quat.unrotate(base_q, quat.sub(p, base_p)))
         quat.put4(hold.rotations, role, quat.normalize(quat.inv_mul(base_q, q)))
     else:
-        hold.gap.elapsed[role] += dt  # time [s] since the tracker was lost
+        hold.gap.elapsed[role] += dt
         w = max(w - dt / t.fade_s, 0.0)
         p = quat.add(base_p, quat.rotate(base_q, quat.get3(hold.positions, role)))
         q = quat.mul(base_q, quat.get4(hold.rotations, role))
@@ -320,8 +320,8 @@ def follow_target(
 
 @njit
 def wear(tracker_p: Row, tracker_q: Row, device: Any) -> tuple[Vec, Quat]:
-    """Pose of the joint that a device is mounted on: tracker · device⁻¹. `device`: pose of the device x y z qw qx qy qz
-    in joint axes.
+    """Return the pose of the joint that carries a tracked device. `device` is the pose of the device in joint axes
+    (x, y, z, qw, qx, qy, qz).
     """
     q = quat.normalize(quat.mul_inv(tracker_q, (device[3], device[4], device[5], device[6])))
     return quat.sub(tracker_p, quat.rotate(q, (device[0], device[1], device[2]))), q
@@ -331,7 +331,7 @@ def wear(tracker_p: Row, tracker_q: Row, device: Any) -> tuple[Vec, Quat]:
 def joint_rates(
     positions: Any, rotations: Any, last_positions: Any, last_rotations: Any, dt: float, velocities: Any, angular: Any
 ) -> None:
-    """Rates of the joints' positions and rotations (all J rows, float32) from the last pose, without the root's row."""
+    """Compute velocities and angular velocities of all joints except the root from two successive poses (float32)."""
     seconds, two = np.float32(dt), np.float32(2.0)
     for j in range(1, len(positions)):
         for k in range(3):
@@ -351,10 +351,11 @@ def post_step(
     tracker_rotations: Any, seen: Any, devices: Any, contacts: Any, estimated: Any, grounds: Any, low: Any,
     jumped: bool, dt: float,
 ) -> None:  # fmt: skip
-    """Run one step. `new.root[0]`: x y z yaw. `grounds` (3,): floor height under root, left and right toe [m].
+    """Run one step of the pose stage. State and settings are packed (`maths/packed.py`).
 
-    `estimated` (2, 6): the user's ankles x y z [m], probability that the foot moves, share in the avatar's feet, and
-    certainty that the foot stands. State and settings are packed (maths/packed.py).
+    `new.root[0]` is x, y, z and yaw of the root. `grounds` (3,) is the height of the floor under root, left toe and
+    right toe [m]. `estimated` (2, 6) has a row for each foot of the user: ankle x, y, z [m], probability that the foot
+    moves, share in the avatar's foot, and certainty that the foot stands.
     """
     body, source, new, hold, feet, t = body[0], source[0], new[0], hold[0], feet[0], t[0]
     blend(body, source, t, new, jumped, dt)
@@ -390,14 +391,14 @@ def post_step(
         role = LEFT_FOOT_ROLE + side
         w = hold.body_weights[role]
         ankle, low_q, lw = low_foot(body, feet, lengths, low, side, grounds[1 + side], dt)
-        if lw > 0.0:  # sitting, kneeling, lying
+        if lw > 0.0:
             foot = quat.slerp(foot, low_q, lw)
             low_toe = quat.add(ankle, quat.rotate(foot, quat.get3(body.positions, LEFT_TOES + side * LEG_STRIDE)))
             toe = quat.mix(toe, (low_toe[0], low_toe[1], low_toe[2] - grounds[1 + side]), lw)
             stands = False
-        if w > 0.0:  # a tracker on the foot replaces the lock
+        if w > 0.0:  # A foot with a tracker is not locked.
             p, q = quat.get3(hold.body_positions, role), quat.get4(hold.body_rotations, role)
-            # A tracker on the shin measures the place of the ankle, but not the rotation of the foot.
+            # A tracker on the shin measures the position of the ankle, but not the rotation of the foot.
             foot = quat.slerp(foot, q, w) if devices[role, 2] < SHIN_M else foot
             tracked_toe = quat.add(p, quat.rotate(foot, quat.get3(body.positions, LEFT_TOES + side * LEG_STRIDE)))
             toe = quat.mix(toe, (tracked_toe[0], tracked_toe[1], tracked_toe[2] - grounds[1 + side]), w)
@@ -413,7 +414,7 @@ def post_step(
         role = LEFT_HAND_ROLE + side
         p, q, w = _target(body, hold, t, role, UPPER_CHEST, trackers, tracker_rotations, seen, devices, dt)
         quat.put3(wrists, side, p)
-        # The trunk does not follow the hands while a tracker measures it
+        # The trunk does not follow the hands while a waist tracker measures the trunk.
         weights[side] = w * (1.0 - hold.body_weights[WAIST_ROLE])
         if w > 0.0:
             grip = (devices[role, 0], devices[role, 1], devices[role, 2])
@@ -423,22 +424,21 @@ def post_step(
 
 @njit
 def _least(a: float, b: float) -> float:
-    """The value nearest to 0 between `a` and `b`. The result is the shift of the feet when the trunk bends, because
-    bending on the spot moves the hips back, but not the feet.
+    """Return the value between `a` and `b` that is nearest to 0. Feet are shifted by this value when the trunk bends,
+    because bending on the spot moves the hips backward, but not the feet.
     """
     return 0.0 if a * b <= 0.0 else (a if abs(a) < abs(b) else b)
 
 
 @njit
 def toward_estimate(feet: Any, side: int, toe: Row, foot: Row, estimated: Any) -> Vec:
-    """Position of the toe: that of the played motion, moved toward the user's estimated foot. The heights are measured
-    from the floor.
+    """Move the position `toe` of the played motion toward the user's estimated foot. Heights are relative to the floor.
     """
     share = estimated[4]
     if share <= 0.0:
         return (toe[0], toe[1], toe[2])
     bone = quat.rotate(foot, quat.get3(feet.ankle_to_toe, side))
-    # The ankle rises before the toe, so a share of its height lifts the toe.
+    # The toe is lifted less than the ankle, because the heel rises first.
     lift = TOE_LIFT * estimated[3] * max(estimated[2] - feet.rest[side, 1], 0.0)
     there = (estimated[0] + bone[0], estimated[1] + bone[1], feet.rest[side, 0] + lift)
     return quat.mix(toe, there, share)
@@ -446,9 +446,8 @@ def toward_estimate(feet: Any, side: int, toe: Row, foot: Row, estimated: Any) -
 
 @njit
 def levelled(feet: Any, side: int, foot: Row, toes: Row, estimated: Any) -> tuple[Quat, Quat]:
-    """Turn foot and toes flat on the floor while the user's foot stands and its ankle is low.
-
-    If the heel rose with the played motion, the ankle would move although the user's ankle does not.
+    """Turn foot and toes flat on the floor while the user's foot stands and its ankle is low. Otherwise the heel would
+    rise with the played motion, although the user's heel does not rise.
     """
     raised = max(estimated[2] - feet.rest[side, 1], 0.0) / HEEL_UP
     share = estimated[5] * max(1.0 - raised, 0.0)
@@ -465,8 +464,8 @@ def _target(
     body: Any, hold: Any, t: Any, role: int, base: int, trackers: Any, rotations: Any, seen: Any, devices: Any,
     dt: float,
 ) -> tuple[Vec, Quat, float]:  # fmt: skip
-    """Target of the joint that a device is mounted on, and its weight. While the device is lost, the target moves with
-    the joint `base`.
+    """Return target position, target rotation and weight for the joint that carries a device. While the device is lost,
+    the target moves with the joint `base`.
     """
     p, q = wear(quat.get3(trackers, role), quat.get4(rotations, role), devices[role])
     base_p, base_q = quat.get3(body.room_positions, base), quat.get4(body.room_rotations, base)
@@ -475,9 +474,9 @@ def _target(
 
 @njit
 def calm(hold: Any, trackers: Any, rotations: Any, seen: Any, dt: float) -> None:
-    """Filter the tremble of body trackers in place, without lag at constant velocity (docs/body-trackers.md).
+    """Filter the tremor of body trackers in place, without lag at constant velocity (docs/body-trackers.md).
 
-    The filter is the fading-memory filter of `follow_calmly`, applied to position and rotation.
+    Positions and rotations pass the same fading-memory filter as in the function `follow_calmly`.
     """
     memory = 0.5 ** (dt / TREMBLE_HALFLIFE_S) if dt > 0.0 else 1.0
     gain, rate_gain = 1.0 - memory * memory, (1.0 - memory) ** 2
@@ -512,7 +511,7 @@ def calm(hold: Any, trackers: Any, rotations: Any, seen: Any, dt: float) -> None
 def _trunk(
     body: Any, hold: Any, lengths: Any, t: Any, trackers: Any, rotations: Any, seen: Any, devices: Any, dt: float
 ) -> Vec:
-    """Fit pelvis and spine to the body trackers. Returns the shift of the hips."""
+    """Fit pelvis and spine to the body trackers, and return the shift of the hips."""
     most = 0.0
     for role in range(WAIST_ROLE, R):
         p, q, w = _target(body, hold, t, role, 0, trackers, rotations, seen, devices, dt)
@@ -529,7 +528,7 @@ def _trunk(
 def _head(
     body: Any, hold: Any, t: Any, trackers: Any, rotations: Any, seen: Any, devices: Any, low: Any, dt: float
 ) -> Vec:
-    """Put the head on the headset. Returns the shift of the hips."""
+    """Put the head on the headset, and return the shift of the hips."""
     p, q, w = _target(body, hold, t, HEAD_ROLE, 0, trackers, rotations, seen, devices, dt)
     hold.head[3] = w
     if w <= 0.0:

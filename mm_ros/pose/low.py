@@ -1,8 +1,8 @@
-"""Low postures: the lean of the trunk, and legs that sit, kneel or lie where the database has no such motion.
+"""Pose trunk and legs of a user who bends, squats, sits, kneels or lies, even if the database has no such motion.
 
-The hips follow from the head and the lean (tracking/bend.py), so that a squat looks like a squat even if all low
-postures of the database are bows. The hips stay above the floor. While the user sits, kneels or lies, the legs take a
-procedural pose.
+The position of the hips is computed from the head and the lean of the trunk (`tracking/bend.py`). Therefore a squat
+looks like a squat even if all low postures of the database are bows. The hips stay above the floor. While the user
+sits, kneels or lies, the legs get a procedural pose, which does not come from the database.
 """
 
 from __future__ import annotations
@@ -22,32 +22,34 @@ from mm_ros.maths.springs import damp
 from mm_ros.pose.upper_body import TORSO_STOP, bend_spine
 from mm_ros.tracking.bend import Bend
 
-# Heights of the hips, as shares of their height while standing
+# Heights of the hips are divided by the height of the hips while standing.
 LOWEST_HIPS, HIGHEST_HIPS = 0.11, 1.0
-LOWEST_SQUAT = 0.3  # minimum for a user on feet or knees, because lower hips would press the knees into the floor
+LOWEST_SQUAT = 0.3  # Minimum height of the hips on feet or knees. Lower hips would press the knees into the floor.
+# A user kneels when the hips are below the first height, and until they are above the second; the same for lying.
 KNEELS_BELOW, KNEELS_UNTIL, LIES_BELOW, LIES_UNTIL = 0.36, 0.44, 0.17, 0.25
-CRAWLING_LEAN = 1.0  # rad; a low user who leans forward by more kneels or crawls
-KNEELS_S = 1.5  # a user whose hips are low and calm for this time is shown kneeling; a squat is shorter
-BEND_FULL = 0.05  # drop of the head from which on the trunk takes the whole estimated lean
-LEGS_HALFLIFE_S = 0.15  # half-life with which the legs change their posture
-FEET_HALFLIFE_S, FEET_SLACK_M = 0.2, 0.05  # procedural feet stay in place until they are this far from their target
-HIPS_SHARE = 0.5  # share of the lean that the pelvis takes until the body lies; the spine takes the rest
-# Heights [m] of knee and ankle above the floor for a leg of LEG_M
+CRAWLING_LEAN = 1.0  # A user with low hips whose trunk leans by more than this kneels, crawls or lies [rad].
+KNEELS_S = 1.5  # A user kneels if the hips are low and calm for this time, because a squat is shorter.
+BEND_FULL = 0.05  # The trunk gets the whole estimated lean if the head is lowered by this share of its height.
+LEGS_HALFLIFE_S = 0.15  # Half-life with which the legs change their posture.
+FEET_HALFLIFE_S, FEET_SLACK_M = 0.2, 0.05  # Procedural feet stay in place until they are this far from their target.
+HIPS_SHARE = 0.5  # The pelvis takes this share of the lean until the body lies, and the spine takes the rest.
+# Heights of knee and ankle above the floor for a leg with the length `LEG_M` [m].
 KNEE_ON_FLOOR, KNEELING_ANKLE, LYING_ANKLE = 0.06, 0.085, 0.10
-KNEELING_PITCH, PRONE_PITCH, SUPINE_PITCH = 1.35, 1.2, -1.2  # rad; pitch of the foot, positive with the toes down
-LEG_M = 0.82  # leg length of the heights above.
-# Factor of the change from front to back: the legs lie along the body as soon as it begins to turn over
-TURNED_OVER = 3.0
+KNEELING_PITCH, PRONE_PITCH, SUPINE_PITCH = 1.35, 1.2, -1.2  # Pitch of the foot [rad], positive if the toes point down.
+LEG_M = 0.82  # Leg length for which the heights above hold.
+TURNED_OVER = 3.0  # Larger values make the legs of a lying user turn over earlier than the trunk.
 
 SIT, KNEEL, LIE = range(3)
 
 
 class Low(NamedTuple):
-    """Low posture of one step, and the feet that it keeps in place."""
+    """Low posture of one step, and the positions of its procedural feet."""
 
-    lean: F64  # (3,) angle [rad], negative on the back; weight; 1 on the front … −1 on the back
-    legs: F64  # (3,) weights of SIT, KNEEL, LIE
-    feet: F64  # (2, 5) ankle in the room, pitch of the foot, 1 when set
+    # (3,) The numbers are the lean of the trunk [rad], negative if the user lies on the back, the weight of this lean,
+    # and the side on which the user lies, from 1 (on the front) to −1 (on the back).
+    lean: F64
+    legs: F64  # (3,) weights of the postures SIT, KNEEL and LIE
+    feet: F64  # (2, 5) position of the ankle in the room, pitch of the foot, and 1 if both are set
 
 
 def make_low() -> Low:
@@ -55,7 +57,7 @@ def make_low() -> Low:
 
 
 class LowPosture:
-    """Estimates lean and posture from the trackers."""
+    """Estimate the lean of the trunk and the posture of the legs from the trackers."""
 
     def __init__(self, skeleton: Skeleton) -> None:
         rest = skeleton.rest_positions().astype(np.float64)
@@ -74,13 +76,15 @@ class LowPosture:
         self._kind = -1
 
     def forget_place(self) -> None:
-        """Forget all positions, because the room was re-centred."""
+        """Forget all positions in the room after the room was re-centred."""
         self.low.feet[:, 4] = 0.0
         self._bend.forget_place()
 
     def step(self, dt: float, frame: TrackerFrame, head: Vec, yaw: float, ground: float, allowed: bool) -> Low:
-        """Estimate the posture. `head`: head joint in the room. `allowed`: whether the head is tracked and no body
-        tracker determines the hips.
+        """Estimate the low posture of the user.
+
+        `head` is the position of the head joint in the room, `yaw` the facing, and `ground` the height of the floor
+        [m]. `allowed` is true if the head is tracked and no body tracker determines the hips.
         """
         if not allowed:
             self.low.lean[1] = 0.0
@@ -89,7 +93,7 @@ class LowPosture:
             return self.low
         height = head[2] - ground
         self._bend.step(dt, frame, height, self._standing, yaw)
-        # While the user lies down on the back, the lean changes through 0, because a person first sits, then lies down.
+        # While the user lies down on the back, the lean passes through 0, because a person sits before lying down.
         cosine = math.cos(self._bend.on_back * math.acos(self._bend.cosine()))
         lying = self._lean(height, LOWEST_HIPS, cosine)
         hips = (height - self._length * math.cos(lying)) / self._hips
@@ -104,21 +108,24 @@ class LowPosture:
         return self.low
 
     def _lean(self, height: float, lowest: float, cosine: float) -> float:
-        """Lean with which the hips are between the floor and their standing height; `cosine`: of the estimated lean."""
+        """Return the lean that is nearest to the estimated one and keeps the hips between the height `lowest` and their
+        standing height. `cosine` is the cosine of the estimated lean."""
         most = (height - lowest * self._hips) / self._length
         least = (height - HIGHEST_HIPS * self._hips) / self._length
         lean = math.acos(max(-0.3, min(1.0, most, max(cosine, least))))
         return -lean if self._bend.on_back < 0.0 else lean
 
     def _choose(self, hips: float, lying: float, lean: float) -> None:
-        """Choose the posture of the legs, with hysteresis. `hips`: height of the hips as a share of their standing
-        height. `lying`: lean of the trunk [rad] if the user lies; `lean`: lean of the trunk if the user does not lie.
+        """Choose the posture of the legs.
+
+        `hips` is the height of the hips divided by their standing height. `lying` is the lean of the trunk [rad] if the
+        user lies, and `lean` is the lean of the trunk [rad] if the user does not lie.
         """
         bend = self._bend
         down = hips < (LIES_UNTIL if self._kind == LIE else LIES_BELOW) and lying > CRAWLING_LEAN
         low = hips < (KNEELS_UNTIL if self._kind == KNEEL else KNEELS_BELOW)
         settled = bend.calm_s > KNEELS_S or self._kind in (KNEEL, LIE) or lean > CRAWLING_LEAN
-        if down or (low and bend.on_back < 0.0):  # a user on the back cannot kneel
+        if down or (low and bend.on_back < 0.0):
             self._kind = LIE
         elif low and settled:
             self._kind = KNEEL
@@ -130,8 +137,8 @@ class LowPosture:
 
 @njit
 def bend_trunk(body: Any, low: Any) -> None:
-    """Pitch pelvis and spine until the line from hips to head has the lean of the low posture. The trunk of a body that
-    lies stays straight."""
+    """Pitch pelvis and spine until the line from hips to head has the lean of the low posture. The spine of a lying
+    body stays straight."""
     lean, weight = low.lean[0], low.lean[1]
     share = HIPS_SHARE + (1.0 - HIPS_SHARE) * low.legs[2]
     root = quat.get4(body.room_rotations, 0)
@@ -156,16 +163,16 @@ def bend_trunk(body: Any, low: Any) -> None:
 
 @njit
 def low_reach(low: Any) -> float:
-    """Return the additional distance [m] that the hips may move, because the hips of a lying user are not below the
-    head but far beside it.
+    """Return the additional distance [m] that the hips may move horizontally toward the head. The hips of a lying user
+    are far from the point below the head.
     """
     return float(2.0 * low.lean[1] * min(max((abs(low.lean[0]) - 0.5) / 0.3, 0.0), 1.0))
 
 
 @njit
 def own_lean(low: Any) -> float:
-    """Share of the lean toward the headset that is still applied, because leaning a trunk that is far from upright
-    would change the head's height.
+    """Return the share of the lean toward the headset that is still applied. This share is smaller for a trunk far from
+    upright, because more lean would change the height of its head.
     """
     return float(1.0 - low.lean[1] * min(abs(low.lean[0]) / 0.6, 1.0))
 
@@ -174,7 +181,7 @@ def own_lean(low: Any) -> float:
 def low_foot(
     body: Any, feet: Any, lengths: Any, low: Any, side: int, ground: float, dt: float
 ) -> tuple[Vec, Quat, float]:
-    """Ankle and foot rotation of the procedural leg in the room, and their weight."""
+    """Return the position of the ankle, the rotation of the foot and the weight of the procedural pose of one leg."""
     whole = low.legs[0] + low.legs[1] + low.legs[2]
     if whole <= 0.0:
         low.feet[side, 4] = 0.0

@@ -1,4 +1,4 @@
-"""Pose stage: blend the matched pose, put head and hands on their trackers and feet on the floor."""
+"""Pose stage: blend the matched pose, put head and hands on their trackers, and put the feet on the floor."""
 
 from __future__ import annotations
 
@@ -51,22 +51,22 @@ from mm_ros.pose.settings import PostSettings, tuning
 __all__ = ["PostSettings", "PostStage"]
 
 WARM_UP_NS = 11_111_111
-GROUND_HALFLIFE_S = 0.15  # half-life with which the root's height follows uneven ground
-NO_FEET = np.zeros((0, 10))  # the empty array stands for an unknown FeetEstimate.
-# The arrays are read-only, like those that arrive in a node, so that both use the same compiled kernel
+GROUND_HALFLIFE_S = 0.15  # Half-life with which the height of the root follows uneven ground.
+NO_FEET = np.zeros((0, 10))  # The empty array replaces the `FeetEstimate` if the user's feet are unknown.
+# The array is read-only, because a writable array would need another compiled version of the kernel.
 NO_FEET.flags.writeable = False
-# Half-lives of the height of a sitting head, upwards and downwards
+# Half-lives with which the estimated head height of a seated user rises and falls.
 SITTING_UP_HALFLIFE_S, SITTING_DOWN_HALFLIFE_S = 0.5, 20.0
 
 
 class PostStage:
-    """Post-processing of one avatar. `skeleton` must already have the user's size (database skeleton × scale)."""
+    """Pose stage of one avatar. The `skeleton` must already have the user's size."""
 
     def __init__(
         self, settings: PostSettings, skeleton: Skeleton, calibration: Calibration, floor: Floor | None = None,
         former: AvatarPose | None = None,
     ) -> None:  # fmt: skip
-        """`former`: last pose of a killed stage; the first pose fades in from this pose or has another `run`."""
+        """Start the stage. If `former` is given, the first pose fades in from this last pose of a killed process."""
         self.skeleton, self.floor = skeleton, floor or FlatFloor()
         self._lengths, self._low = limb_lengths(skeleton), LowPosture(skeleton)
         self.set_calibration(calibration)
@@ -81,7 +81,8 @@ class PostStage:
     @settings.setter
     def settings(self, settings: PostSettings) -> None:
         self._settings, (self._tuning, _) = settings, packed(tuning(settings))
-        self._wanted: NDArray[np.bool_] | None = None  # for each role, whether the settings use its device
+        # For each role, this array states whether the settings use the tracker with this role.
+        self._wanted: NDArray[np.bool_] | None = None
 
     def set_calibration(self, calibration: Calibration) -> None:
         self._devices = np.zeros((R, 7))
@@ -102,8 +103,8 @@ class PostStage:
             )
 
     def use_skeleton(self, skeleton: Skeleton) -> bool:
-        """Use this skeleton from the next step on, without a reset, if only its arms differ; return False if other
-        bones differ.
+        """Use another skeleton from the next step on, without a reset. This is possible only if no bones but those of
+        the arms differ; otherwise return False.
         """
         others = [j for j in range(len(skeleton)) if j not in ARM_BONES]
         old = self.skeleton
@@ -113,17 +114,15 @@ class PostStage:
         return True
 
     def _on_this_skeleton(self, role: int, mounting: F64) -> F64:
-        """Convert a mounting to this skeleton, so that in the rest pose the device is at the same place as on the
-        default skeleton.
+        """Convert a mounting from the default skeleton, on which mountings are measured, to the skeleton of this stage.
 
-        Mountings are measured on the default skeleton; a database may have longer legs.
+        In the rest pose, the device is then at the same place for both skeletons, although the legs may differ.
         """
         joint = JOINT_OF_ROLE[role]
         rest = default_skeleton()
         rest = rest.scaled(self.skeleton.head_height / rest.head_height)
         moved = (rest.rest_positions() - self.skeleton.rest_positions()).astype(np.float64)
-        # Only the heights of the foot joints differ between skeletons, because the feet are below the hips and on the
-        # floor.
+        # Knees and feet are corrected in height only, because the legs of the two skeletons differ in length.
         on_trunk = role in (WAIST_ROLE, CHEST_ROLE)
         shift = moved[joint] - moved[HEAD] if on_trunk else np.array([0.0, 0.0, moved[joint, 2]])
         return np.concatenate([mounting[:3] + shift, mounting[3:]])
@@ -139,29 +138,28 @@ class PostStage:
         self._memory, views = zip(*map(packed, states), strict=True)
         self._body, self._source, self._new, self._hold, self._feet, _ = views
         self._low.reset()
-        self._last: AvatarPose | None = None  # the last result of `_published`, before the fade-in
+        self._last: AvatarPose | None = None  # last pose before the fade-in was applied
         self.published: AvatarPose | None = None
         self._stretch = (0, 0)
         self._ground: float | None = None
         self._sitting: float | None = None  # usual height of a seated user's head joint [m]
 
     def declare(self) -> None:
-        """Give all later poses another `run`, so that no subscriber takes these poses for a continuation of the former
-        ones.
+        """Change the field `run` of all later poses, so that subscribers do not blend from former poses to these poses.
         """
         self._fade.declare()
 
     def step(self, matched: AvatarPose, trackers: TrackerFrame | None = None, wait: bool = False) -> AvatarPose:
-        """Return the published pose for a matched pose; without trackers the limbs follow the motion.
+        """Return the pose to publish for a matched pose. Without `trackers`, the limbs follow the played motion.
 
-        `wait`: publish the pose `former` for now.
+        With `wait`, the pose `former` of the constructor is returned if it is near the new pose.
         """
         judged = self._timeline.judge(matched.stamp_ns, matched.epoch, trackers.new_from_old if trackers else None)
         if judged.verdict == DROP and self.published is not None:
             return self.published
         if judged.verdict == RESET:
             self._forget()
-        # during a fade-in the whole body moves; if the limbs also moved toward their trackers, they would be too fast
+        # After a gap the whole body fades in. If the limbs also moved toward their trackers, they would be too fast.
         elif judged.verdict == HOLD:
             sitting = self._sitting
             self._forget()
@@ -194,7 +192,7 @@ class PostStage:
         return self.published
 
     def _carry(self, new_from_old: F64) -> None:
-        """Transform all state in room axes into the re-centred room."""
+        """Transform the state of this stage into the axes of the re-centred room."""
         q, yaw = new_from_old[3:], float(rot.yaw_of(new_from_old[3:]))
         for points in (self._feet.place, self._feet.toe, self._feet.desired):
             points[:] = rot.rotate(q, points) + new_from_old[:3]
@@ -205,7 +203,7 @@ class PostStage:
         self._feet.heading[:, 0] += yaw
         self._feet.desired_yaw[:] += yaw
         self._low.forget_place()
-        self._hold.calm[:, 2, 0] = 0.0  # the filter of the body trackers restarts
+        self._hold.calm[:, 2, 0] = 0.0  # The filters of the body trackers start again.
         root = self._source.root
         root[0, :3] = rot.rotate(q, root[0, :3]) + new_from_old[:3]
         root[0, 3] += yaw
@@ -220,16 +218,17 @@ class PostStage:
         self._new.root[0, 2] += self._under_feet(dt)
 
     def _under_feet(self, dt: float) -> float:
-        """Smoothed mean ground height under both feet [m], which the root follows."""
+        """Return the smoothed mean height of the ground under both feet [m]. The root follows this height."""
         root, toes = self._new.root[0], self._feet.toe
         places = toes[:, :2].tolist() if self._feet.ready[0] else [root[:2].tolist()] * 2
-        self._heights = [self.floor(x, y) for x, y in places]  # under both toes
+        self._heights = [self.floor(x, y) for x, y in places]
         height = sum(self._heights) / 2
         self._ground = height if self._ground is None else damp(self._ground, height, GROUND_HALFLIFE_S, dt)
         return self._ground
 
     def _targets(self, trackers: TrackerFrame | None, dt: float) -> tuple[F64, F64, NDArray[np.uint8]]:
-        """Positions (R, 3), rotations (R, 4) and validity (R,): not lost, finite, with a rotation of length near 1."""
+        """Return positions (R, 3), rotations (R, 4) and validity (R,) of the trackers that the settings use. A tracker
+        is valid if it is not lost, its numbers are finite, and its quaternion has a length near 1."""
         if trackers is None:
             return np.zeros((R, 3)), np.tile([1.0, 0, 0, 0], (R, 1)), np.zeros(R, np.uint8)
         s = self._settings
@@ -242,17 +241,17 @@ class PostStage:
         return p, q, good
 
     def _posture(self, trackers: TrackerFrame | None, p: F64, q: F64, seen: NDArray[np.uint8], dt: float) -> Low:
-        """Estimate how the user bends, sits, kneels or lies, unless body trackers measure it."""
+        """Estimate how the user bends, sits, kneels or lies, unless a waist or chest tracker measures the trunk."""
         allowed = trackers is not None and bool(seen[HEAD_ROLE]) and not (seen[WAIST_ROLE] or seen[CHEST_ROLE])
         frame = trackers or TrackerFrame(0)
         head, _ = wear(p[HEAD_ROLE], q[HEAD_ROLE], self._devices[HEAD_ROLE])
         return self._low.step(dt, frame, head, float(self._new.root[0, 3]), float(self._ground or 0.0), allowed)
 
     def _lift(self, headset: F64, rotation: F64, dt: float) -> float:
-        """Difference [m] between the skeleton's head height and the usual height of the seated head.
+        """Return the difference [m] between the head height of the skeleton and the usual head height of a seated user.
 
-        The estimate of the usual height rises fast, because the user may sit up, and falls slowly, because the user may
-        only bend over a desk.
+        The estimated usual height rises fast, because the user may sit up. It falls slowly, because the user may only
+        bend over a desk.
         """
         head, _ = wear(headset, rotation, self._devices[HEAD_ROLE])
         if self._sitting is None:
@@ -281,12 +280,12 @@ class PostStage:
 
     @property
     def added_lean_deg(self) -> float:
-        """Lean that the last step added to the torso toward the headset [deg]."""
+        """Return the lean that the last step added to the torso toward the headset [deg]."""
         return math.degrees(self._hold.hips[2, 1])
 
     def warm_up(self, matched: AvatarPose) -> None:
-        for i in range(2):  # two steps, because rates are computed only from the second step on
+        for i in range(2):  # Velocities are computed only from the second step on.
             again = replace(matched, stamp_ns=matched.stamp_ns + i * WARM_UP_NS)
-            # the arrays are read-only, like those that arrive in a node
+            # Read-only arrays compile the same version of the kernel as the arrays of received messages.
             self.step(frozen(again), frozen(TrackerFrame(again.stamp_ns)))
         self.reset()

@@ -1,4 +1,4 @@
-"""Settings of the pose stage, and the same values as plain numbers for compiled code."""
+"""Define the settings of the pose stage, and convert them to plain numbers for compiled code."""
 
 from __future__ import annotations
 
@@ -15,41 +15,47 @@ class PostSettings(Settings):
     """Parameters of the pose stage."""
 
     blend: str = setting(
-        "spring", "Decay of the offset that a jump causes: by a critically damped spring, or by Bollo's quintic",
+        "spring", "Curve by which the offset decays after a jump between clips: that of a critically damped `spring`, "
+                  "or the `quintic` polynomial of Bollo (2018)",
         choices=("spring", "quintic"),
     )  # fmt: skip
     blend_halflife: float = setting(
-        0.1, "Half-life of the offset after a jump (spring). Larger values blend more slowly", "s", 0.0, 2.0
+        0.1, "Half-life of the offset after a jump between clips, if `blend` is `spring`. Larger values make blends "
+             "slower", "s", 0.0, 2.0
     )
     blend_time: float = setting(
-        0.3, "Maximum duration of the blend after a jump (quintic). Larger values blend more slowly", "s", 0.01, 3.0
+        0.3, "Maximum duration of the blend after a jump between clips, if `blend` is `quintic`. Larger values make "
+             "blends slower", "s", 0.01, 3.0
     )
-    foot_lock: bool = setting(True, "Hold stance feet at a fixed place on the floor")
+    foot_lock: bool = setting(True, "Lock standing feet to a fixed place on the floor")
     lock_speed: float = setting(
-        1.5, "Maximum toe speed at which a foot is locked. Larger values lock feet earlier", "m/s", 0.0, 5.0
+        1.5, "Maximum speed of the toe at which a foot is locked. Larger values lock feet earlier", "m/s", 0.0, 5.0
     )
     lock_halflife: float = setting(
         0.015,
-        "Half-life with which a foot approaches its lock. With larger values a landing foot glides longer",
+        "Half-life with which a foot approaches its locked place. With larger values a landing foot glides longer",
         "s", 0.0, 1.0,
     )
     release_time: float = setting(
         0.25,
-        "Duration of the blend from a released lock to the motion. Larger values blend more slowly",
+        "Duration of the blend from a released foot to the foot of the played motion. Larger values make the blend "
+        "slower",
         "s", 0.01, 1.0,
     )
     release_distance: float = setting(
         0.2,
-        "A locked foot is released when the toe of the motion is farther away. Larger values hold feet longer",
+        "A locked foot is released when its toe in the played motion is farther than this from the locked place. "
+        "Larger values keep feet locked longer",
         "m", 0.0, 1.0,
     )
     release_angle: float = setting(
-        40.0, "A locked foot is released when the foot of the motion has turned by more. Larger values hold feet "
-              "longer", "deg", 0.0, 180.0
+        40.0, "A locked foot is released when the foot in the played motion has turned by more than this. Larger "
+              "values keep feet locked longer", "deg", 0.0, 180.0
     )
     step_time: float = setting(
         0.25,
-        "Duration of a corrective step, which is not part of the motion. Larger values make slower steps",
+        "Duration of a corrective step, with which a released foot moves to its place in the played motion. Larger "
+        "values make these steps slower",
         "s", 0.05, 1.0,
     )
     step_height: float = setting(
@@ -60,17 +66,17 @@ class PostSettings(Settings):
               "are used"
     )
     follow_feet: float = setting(
-        1.0, "Share of the user's estimated feet in the avatar's feet, where the estimate is certain. Larger values "
-             "are nearer to the estimate. At 0 the feet are those of the played motion", "", 0.0, 1.0,
+        1.0, "Maximum share of the user's estimated feet in the avatar's feet. With larger values the avatar's feet "
+             "are nearer to the estimated feet. At 0 the feet are those of the played motion", "", 0.0, 1.0,
     )
     certain_feet: float = setting(
-        0.2, "Expected error at which the estimate of a foot gets half of its share. Larger values use uncertain "
-             "estimates more",
+        0.2, "An estimated foot with this expected error has half of the share `follow_feet`. Larger values give more "
+             "weight to uncertain estimates",
         "m", 0.01, 10.0,
     )
     head: bool = setting(True, "Put the head on the headset")
     hands: bool = setting(True, "Put the hands on the controllers")
-    extra_trackers: bool = setting(True, "Follow body trackers when they are present and their mounting is measured")
+    extra_trackers: bool = setting(True, "Follow the body trackers whose mounting was measured")
     hips_reach: float = setting(
         0.3,
         "Maximum horizontal shift of the hips toward the headset. With larger values the hips follow farther",
@@ -83,7 +89,7 @@ class PostSettings(Settings):
     )
     tracker_fade: float = setting(
         0.3,
-        "Duration of the blend of a limb when its tracker is lost or found. Larger values blend more slowly",
+        "Duration of the blend of a limb when its tracker is lost or found. Larger values make the blend slower",
         "s", 0.0, 2.0,
     )
     posture: str = setting(
@@ -94,7 +100,7 @@ class PostSettings(Settings):
 
 
 class Tuning(NamedTuple):
-    """PostSettings as numbers, with angles in radians."""
+    """Settings of the pose stage as plain numbers, with angles in radians."""
 
     kind: int
     halflife: float

@@ -1,9 +1,9 @@
-"""Inverse kinematics of the upper body: head on the headset, hands on the controllers. (pose/feet.py poses the feet.)
+"""Inverse kinematics of the upper body: put the head on the headset and the hands on the controllers.
 
-The hips move to bring the head to its target, so that the torso keeps the lean of the motion. If the shift exceeds a
-comfortable one, a part of the excess becomes lean, up to `lean_limit`. An arm is a triangle from shoulder to wrist. The
-direction of the elbow depends smoothly on the direction and rotation of the hand only, so that the same hand pose
-always gives the same arm pose.
+The hips move to bring the head to its target, so that the torso keeps the lean of the played motion. If the hips would
+move by more than 0.08 m, the torso leans for a part of the rest of the distance, up to `lean_limit`. Upper arm and
+forearm form a triangle between shoulder and wrist. The direction of the elbow depends only on the pose of the hand, so
+that the same pose of the hand always gives the same pose of the arm.
 """
 
 from __future__ import annotations
@@ -32,40 +32,41 @@ from mm_ros.maths.jit import njit
 from mm_ros.maths.quat import Quat, Row, Vec
 from mm_ros.maths.springs import damping_share
 
-TORSO_STOP = LEFT_SHOULDER  # spine … head are joints SPINE … TORSO_STOP − 1
+TORSO_STOP = LEFT_SHOULDER  # The joints from the spine to the head have indices below this value.
 
-NECK_SHARE = 0.4  # share of the neck in a turn of the head
-COMFORTABLE_TURN = 0.9  # rad; if the head turns farther than this relative to the played motion, the spine twists
-# share of the rest of the head's turn that the spine takes; limit of the spine's turn [rad]
+NECK_SHARE = 0.4  # The neck takes this share of a turn of the head.
+COMFORTABLE_TURN = 0.9  # The spine twists if the head turns by more than this relative to the played motion [rad].
+# The spine takes this share of the turn beyond `COMFORTABLE_TURN`, and turns by at most `SPINE_TURN_LIMIT` [rad].
 SPINE_TURN_SHARE, SPINE_TURN_LIMIT = 0.7, 0.7
-BACKWARD = 0.9  # rad; the twist of the spine fades out when the turn of the head is within this angle of 180°
-COMFORTABLE_SHIFT = 0.08  # m; people shift their hips by up to this distance, and lean to reach farther
-LEAN_SHARE = 0.5  # share of the shift beyond COMFORTABLE_SHIFT that becomes lean
+BACKWARD = 0.9  # The twist of the spine fades out when the turn of the head is within this angle of 180° [rad].
+COMFORTABLE_SHIFT = 0.08  # People shift their hips by up to this distance, and lean to reach farther [m].
+LEAN_SHARE = 0.5  # The torso leans for this share of the distance beyond `COMFORTABLE_SHIFT`.
 
-HEIGHT_CORRECTION = 0.03  # m: maximum change of the hips' height that compensates for the lean of a low trunk.
-# Half-lives of the filter on the hips' horizontal shift and height
+HEIGHT_CORRECTION = 0.03  # The height of the hips changes by at most this to compensate for the lean of the trunk [m].
+# Half-lives of the filters on the horizontal shift of the hips and on their height.
 HIPS_HALFLIFE_S, HIPS_HEIGHT_HALFLIFE_S = 0.06, 0.025
 
-STRAIGHT_LEG = 0.95  # maximum hip–ankle distance of a standing user, as a share of the leg's length.
-# Cosine of the angle below which a torso is upright; rad: maximum rotation of the spine toward upright
-UPRIGHT, STRAIGHTENED = 0.995, 0.6
-REACH_ZONE = 0.008  # m; within this distance of full length the arm stretches ever more slowly
+STRAIGHT_LEG = 0.95  # Maximum distance from hip to ankle of a standing user, as a share of the leg's length.
+UPRIGHT = 0.995  # The torso is upright if the cosine of its lean exceeds this value.
+STRAIGHTENED = 0.6  # Maximum rotation of the spine toward upright [rad].
+REACH_ZONE = 0.008  # The arm stretches ever more slowly within this distance of its full length [m].
 SHARPEST_ELBOW = 2.65  # rad
-ELBOW_ON_FLOOR = 0.05  # m; lowest height of an elbow joint above the floor
-OUTWARD_SHARE = 0.3  # share of the outward direction in the side to which an elbow on the floor goes
-CLAVICLE_START = 0.9  # share of the arm's length beyond which the shoulder follows
+ELBOW_ON_FLOOR = 0.05  # Minimum height of an elbow joint above the floor [m].
+OUTWARD_SHARE = 0.3  # Larger values move an elbow that is near the floor more outward.
+CLAVICLE_START = 0.9  # The shoulder moves toward a hand that is farther away than this share of the arm's length.
 CLAVICLE_LIMIT = 0.6  # rad
-TRUNK_START = 0.94  # share of the arm's length beyond which the trunk follows.
-# rad; m: limits of the spine's twist, and of the shoulders' shift relative to the head
+TRUNK_START = 0.94  # The trunk moves toward a hand that is farther away than this share of the arm's length.
+# Maximum twist of the spine [rad] and maximum shift of the shoulders relative to the head [m] toward such a hand.
 TRUNK_TWIST_LIMIT, TRUNK_SHIFT_LIMIT = 0.2, 0.05
-# Half-lives of the trunk's motion toward a hand out of reach, and of its return
+# Half-lives of the trunk's motion toward a hand that the arm does not reach, and of the trunk's return.
 TRUNK_HALFLIFE_S, TRUNK_RETURN_S = 0.06, 0.4
-# factor on the pull of a hand below the shoulder, because shoulders rise more easily than they sink
-CLAVICLE_DOWN = 0.55
-FOREARM_TWIST_LIMIT = 1.5  # rad; limit of the forearm's twist in both directions
-WRIST_BEND_LIMIT, WRIST_SIDE_LIMIT = 1.4, 0.7  # rad: toward palm or back of the hand, toward thumb or little finger
+CLAVICLE_DOWN = 0.55  # The shoulder sinks by this share of what it would rise, because shoulders rise more easily.
+FOREARM_TWIST_LIMIT = 1.5  # Maximum twist of the forearm in both directions [rad].
+# Maximum angles of the wrist: `WRIST_BEND_LIMIT` toward the palm or the back of the hand, `WRIST_SIDE_LIMIT` toward the
+# thumb or the little finger [rad].
+WRIST_BEND_LIMIT, WRIST_SIDE_LIMIT = 1.4, 0.7
 
-WRIST_SEARCH_STEPS = 24  # iterations to find the position of the wrist when its limits turn the hand
+WRIST_SEARCH_STEPS = 24  # Maximum number of iterations to find the position of the wrist.
 
 
 @njit
@@ -73,11 +74,11 @@ def place_head(
     body: Any, track: Any, trunk: Any, target: Row, rotation: Row, weight: float, lean_limit: float, hips_reach: float,
     leaning: float, dt: float,
 ) -> Vec:  # fmt: skip
-    """Move hips, spine, neck and head. Returns the shift of the hips. `leaning`: share of the lean toward the headset
-    that is applied.
+    """Move hips, spine, neck and head so that the head reaches its target, and return the shift of the hips.
 
-    The hips follow a filtered target (`track`). The spine takes the fast rest of the motion, about a degree. `trunk`:
-    state of `follow_hands`.
+    The hips follow a filtered target, and the spine bends by about one degree for the remaining fast motion. `track`
+    is the state of this filter and `trunk` that of `follow_hands`. `leaning` is the share of the lean toward the
+    headset that is applied.
     """
     matched_neck = quat.get4(body.room_rotations, NECK)
     matched_head = quat.get4(body.room_rotations, HEAD)
@@ -99,7 +100,7 @@ def place_head(
         missing = _turn_head(body, neck, goal, target)
         _lean(body, missing, upright, lean_limit)
     _turn_head(body, neck, goal, target)
-    if leaning < 1.0:  # a trunk far from upright also changes the head's height when it leans
+    if leaning < 1.0:  # The lean of a trunk that is far from upright also changes the height of the head.
         missing = _turn_head(body, neck, goal, target)
         hips = quat.get3(body.room_positions, HIPS)
         rise = min(max(missing[2], -HEIGHT_CORRECTION), HEIGHT_CORRECTION)
@@ -110,7 +111,7 @@ def place_head(
 
 @njit
 def _neck_back(body: Any, head: Row, shift: Row) -> Quat:
-    """Rotation of the neck that moves the head by −`shift` relative to the shoulders."""
+    """Return the rotation of the neck that moves the head by −`shift` relative to the shoulders."""
     bone = quat.sub(quat.get3(body.room_positions, HEAD), quat.get3(body.room_positions, NECK))
     length = max(quat.norm(bone), 1e-3)
     across = quat.across(quat.scale(shift, -1.0 / length), quat.scale(bone, 1.0 / length))
@@ -120,8 +121,10 @@ def _neck_back(body: Any, head: Row, shift: Row) -> Quat:
 
 @njit
 def follow_hands(body: Any, lengths: Any, trunk: Any, wrists: Any, weights: Any, dt: float) -> None:
-    """Update how far the trunk follows hands that the arms do not reach: `trunk` rows: shift of the shoulders relative
-    to the head [m]; (twist of the spine [rad], 0, 0). The next step applies the result, so that no iteration is needed.
+    """Compute how far the trunk follows hands that the arms do not reach.
+
+    Row 0 of `trunk` is the shift of the shoulders relative to the head [m], and the first number of row 1 is the twist
+    of the spine [rad]. The next step applies `trunk`, so that no iteration is needed.
     """
     axis = torso_axis(body)
     neck = quat.get3(body.room_positions, NECK)
@@ -135,7 +138,7 @@ def follow_hands(body: Any, lengths: Any, trunk: Any, wrists: Any, weights: Any,
             continue
         lacks = True
         u = quat.unit(line, axis)
-        # distance by which the hand comes nearer per radian of trunk twist [m/rad]
+        # `lever` is the distance by which the shoulder comes nearer to the hand per radian of trunk twist [m/rad].
         lever = quat.dot(quat.cross(axis, quat.sub(shoulder, neck)), u)
         twist += lacking * lever
         square += lever * lever
@@ -153,7 +156,7 @@ def follow_hands(body: Any, lengths: Any, trunk: Any, wrists: Any, weights: Any,
 
 @njit
 def _turn_head(body: Any, neck: Row, head: Row, target: Row) -> Vec:
-    """Set the rotations of neck and head. Returns the vector from the head joint to the target of the head."""
+    """Set the rotations of neck and head, and return the vector from the head joint to the target of the head."""
     turn_joint(body, NECK, neck)
     turn_joint(body, HEAD, head)
     update_room(body, HEAD, TORSO_STOP)
@@ -162,8 +165,9 @@ def _turn_head(body: Any, neck: Row, head: Row, target: Row) -> Vec:
 
 @njit
 def follow_calmly(track: Any, goal: Row, dt: float) -> Vec:
-    """Filter a value and its rate; the filter damps tremor and has no lag behind steady motion. The rows of `track` are
-    value, rate, and whether it is ready.
+    """Filter the target `goal` of the hips to damp tremor, without lag at constant velocity.
+
+    The rows of `track` are the filtered value, its rate, and a row that states whether both are set.
     """
     if track[2, 0] == 0.0 or dt <= 0.0:
         if track[2, 0] == 0.0:
@@ -172,8 +176,7 @@ def follow_calmly(track: Any, goal: Row, dt: float) -> Vec:
             track[2, 0] = 1.0
         return quat.get3(track, 0)
     for k in range(3):
-        # Fading-memory filter. The height has a shorter half-life, because the spine cannot compensate for an error of
-        # the height.
+        # The height has a shorter half-life, because the spine cannot compensate for an error of the height.
         memory = 0.5 ** (dt / (HIPS_HALFLIFE_S if k < 2 else HIPS_HEIGHT_HALFLIFE_S))
         x = track[0, k] + track[1, k] * dt
         lacking = goal[k] - x
@@ -199,8 +202,9 @@ def torso_axis(body: Any) -> Vec:
 
 @njit
 def bend_spine(body: Any, whole: Row) -> None:
-    """Apply a third of a rotation (room axes) at spine, chest and upper chest. Afterwards the pose of the head must be
-    computed again.
+    """Rotate the upper chest by `whole`, a rotation in room axes that spine, chest and upper chest share equally.
+
+    The pose of the head must be set again afterwards.
     """
     third = quat.share(whole, 1.0 / 3.0)
     part = third
@@ -213,11 +217,10 @@ def bend_spine(body: Any, whole: Row) -> None:
 
 @njit
 def straighten(body: Any, feet: Any, lengths: Any, head: float, standing: float) -> None:
-    """Straighten the spine so that a standing user's head reaches the height `head` without stretched legs.
+    """Straighten the spine so that the head of a standing user reaches the height `head` without stretched legs.
 
-    While a user stands up, the played motion is still bent; if its hips were lifted until the head reaches the headset,
-    the heels would rise.
-    `standing`: certainty that both of the user's feet stand.
+    While a user stands up, the played motion is still bent. If only the hips were lifted until the head reaches the
+    headset, the heels would rise. `standing` is the certainty that both of the user's feet stand.
     """
     legs = lengths[0, 2] + lengths[0, 3]
     highest = feet.rest[0, 1] + STRAIGHT_LEG * legs - body.positions[LEFT_UPPER_LEG, 2]
@@ -228,7 +231,7 @@ def straighten(body: Any, feet: Any, lengths: Any, head: float, standing: float)
         return
     size = quat.norm(quat.sub(quat.get3(body.room_positions, NECK), quat.get3(body.room_positions, HIPS)))
     wanted = min(line[2] + lacking / size, UPRIGHT)
-    # The neck moves by about two thirds of the rotation, because three joints share the rotation.
+    # The line from hips to neck turns by about two thirds of the rotation, because three joints share the rotation.
     angle = 1.5 * (math.acos(max(line[2], -1.0)) - math.acos(wanted))
     axis = quat.unit(quat.cross(line, (0.0, 0.0, 1.0)), (0.0, -1.0, 0.0))
     bend_spine(body, quat.about(axis, min(angle, STRAIGHTENED)))
@@ -238,7 +241,7 @@ def straighten(body: Any, feet: Any, lengths: Any, head: float, standing: float)
 def _twist_spine(body: Any, turn: Row) -> None:
     axis = torso_axis(body)
     asked = quat.twist(turn, axis)
-    # The direction of a turn by 180° is ambiguous, so the share of the spine fades out toward 180°.
+    # The direction of a turn by 180° is ambiguous, so the twist of the spine fades out toward 180°.
     known = min((math.pi - abs(asked)) / BACKWARD, 1.0)
     beyond = SPINE_TURN_SHARE * max(abs(asked) - COMFORTABLE_TURN, 0.0) * known
     if beyond > 0.0:
@@ -247,9 +250,8 @@ def _twist_spine(body: Any, turn: Row) -> None:
 
 @njit
 def _height(body: Any) -> float:
-    """Movement of the head per radian of bending [m], which is the mean distance of the head from the three joints that
-    bend.
-    """
+    """Return the motion of the head per radian of spine bend [m/rad], which is the mean distance of the head from the
+    three joints that bend."""
     head, out = quat.get3(body.room_positions, HEAD), 0.0
     for j in (SPINE, CHEST, UPPER_CHEST):
         out += quat.norm(quat.sub(head, quat.get3(body.room_positions, j))) / 3.0
@@ -258,8 +260,8 @@ def _height(body: Any) -> float:
 
 @njit
 def _leaned(body: Any, missing: Row, limit: float) -> Vec:
-    """Return the part of the horizontal distance that the torso covers by leaning rather than by a shift of the
-    hips."""
+    """Return the part of the horizontal distance `missing` that the torso covers by leaning instead of moving the hips.
+    """
     flat = (missing[0], missing[1], 0.0)
     beyond = LEAN_SHARE * max(quat.norm(flat) - COMFORTABLE_SHIFT, 0.0)
     if beyond <= 0.0 or limit <= 0.0:
@@ -270,8 +272,8 @@ def _leaned(body: Any, missing: Row, limit: float) -> Vec:
 
 @njit
 def _lean(body: Any, missing: Row, upright: Row, limit: float) -> None:
-    """Bend the spine toward the head's target, by at most `limit` from `upright`, the direction of the torso in the
-    played motion."""
+    """Bend the spine toward the target of the head. The torso turns by at most `limit` away from the direction
+    `upright`, which the torso has in the played motion."""
     flat = (missing[0], missing[1], 0.0)
     distance = quat.norm(flat)
     if distance < 1e-6 or limit <= 0.0:
@@ -289,10 +291,10 @@ def _lean(body: Any, missing: Row, upright: Row, limit: float) -> None:
 def place_hand(
     body: Any, lengths: Any, side: int, target: Row, rotation: Row, grip: Row, weight: float, ground: float
 ) -> None:
-    """Bring one arm (0 left, 1 right) to a wrist pose in the room. The room pose of the chest must be current.
+    """Move one arm (`side` 0 left, 1 right) so that its wrist has a target pose in the room.
 
-    `grip` is the controller's position in hand axes. When the wrist's limits turn the hand away from `rotation`, the
-    wrist moves so that the controller stays in the hand. `ground`: height of the floor [m]; elbows stay above it.
+    `grip` is the controller's position in hand axes. If the limits of the wrist turn the hand away from `rotation`, the
+    wrist moves so that the controller stays in the hand. Elbows stay above the floor, whose height is `ground` [m].
     """
     shift = side * ARM_STRIDE
     clavicle, upper, lower, hand = (
@@ -311,9 +313,9 @@ def place_hand(
         wrist_again = quat.sub(held, quat.rotate(got, grip))
         if quat.norm(quat.sub(wrist_again, wrist)) < 5e-4:
             break
-        if step % 8 == 7:  # the next iteration continues from the allowed rotation, which prevents an oscillation
+        if step % 8 == 7:  # To continue from the allowed rotation prevents an oscillation.
             asked = got
-        wrist = quat.mix(wrist, wrist_again, 0.6)  # a full step would oscillate at a limit
+        wrist = quat.mix(wrist, wrist_again, 0.6)  # Larger steps would cause an oscillation at the limits of the wrist.
     if weight < 1.0:
         quat.put4(body.rotations, clavicle, quat.slerp(old_clavicle, quat.get4(body.rotations, clavicle), weight))
         quat.put4(body.rotations, upper, quat.slerp(old_upper, quat.get4(body.rotations, upper), weight))
@@ -336,8 +338,6 @@ def _reach_with_shoulder(body: Any, clavicle: int, upper: int, wrist: Row, lengt
     pull = quat.across(quat.unit(line, along), along)
     up = quat.rotate(quat.get4(body.room_rotations, UPPER_CHEST), (0.0, 0.0, 1.0))
     pull = quat.add(pull, quat.scale(up, (1.0 - CLAVICLE_DOWN) * max(-quat.dot(pull, up), 0.0)))
-    # The turn brings the shoulder nearer to the hand by size · angle · |pull|, which is 0 if the hand is in the
-    # direction of the bone.
     angle = CLAVICLE_LIMIT * (1.0 - math.exp(-lacking / (size * CLAVICLE_LIMIT))) * quat.norm(pull)
     axis = quat.unit(quat.cross(along, pull), (0.0, 0.0, 1.0))
     turn_joint(
@@ -350,7 +350,7 @@ def _reach_with_shoulder(body: Any, clavicle: int, upper: int, wrist: Row, lengt
 def _solve_arm(
     body: Any, first: float, second: float, side: int, wrist: Row, rotation: Row, ground: float
 ) -> Quat:
-    """Pose upper arm, forearm and hand. Returns the hand's rotation in the room, within the wrist's limits."""
+    """Pose upper arm, forearm and hand. Return the rotation of the hand in the room within the limits of the wrist."""
     upper = LEFT_UPPER_ARM + side * ARM_STRIDE
     lower, hand = upper + 1, upper + 2
     chest = quat.get4(body.room_rotations, UPPER_CHEST)
@@ -374,7 +374,7 @@ def _solve_arm(
     rest_a, rest_b = quat.unit(a, (0.0, 1.0, 0.0)), quat.unit(b, (0.0, 1.0, 0.0))
     turn_joint(body, upper, quat.aligning(rest_a, hinge, quat.unit(quat.sub(elbow, shoulder), u), normal))
     forearm = quat.aligning(rest_b, hinge, quat.unit(quat.sub(end, elbow), u), normal)
-    # The forearm takes the twist of the palm; the wrist only bends.
+    # The forearm twists with the palm, because a wrist only bends.
     turned = quat.inv_mul(forearm, rotation)
     twist = min(max(quat.twist(turned, rest_b), -FOREARM_TWIST_LIMIT), FOREARM_TWIST_LIMIT)
     forearm = quat.normalize(quat.mul(forearm, quat.about(rest_b, twist)))
@@ -388,8 +388,10 @@ def _solve_arm(
 
 @njit
 def _raised(out: Row, u: Row, outward: Row, rise: float) -> Vec:
-    """Turn the unit vector `out` about the unit vector `u`, normal to it, so that its z grows by `rise`, or to the
-    highest z. An elbow that would be straight below the arm goes outward."""
+    """Turn the unit vector `out` about the unit vector `u`, so that the z of `out` grows by `rise` or to its maximum.
+
+    The two vectors are perpendicular. An elbow straight below the arm turns outward.
+    """
     up = quat.across((0.0, 0.0, 1.0), u)
     highest = quat.norm(up)
     if highest < 1e-3:
@@ -403,7 +405,7 @@ def _raised(out: Row, u: Row, outward: Row, rise: float) -> Vec:
 
 @njit
 def wrist_limited(local: Row) -> Quat:
-    """Limit the hand's rotation relative to the forearm to an ellipse of bend (x) and sideways bend (z)."""
+    """Limit the rotation of the hand relative to the forearm to an ellipse of bend (x) and sideways bend (z)."""
     v = quat.log(local)
     twist = min(max(v[1], -0.5), 0.5)
     r = math.sqrt((v[0] / WRIST_BEND_LIMIT) ** 2 + (v[2] / WRIST_SIDE_LIMIT) ** 2)
