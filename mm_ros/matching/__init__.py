@@ -1,1 +1,1 @@
-"""Motion matching: select the pose that continues the motion and follows the desired trajectory."""
+"""Motion matching: select the pose that continues the current motion and follows the desired trajectory."""

@@ -1,4 +1,7 @@
-"""Selection of the height band of the database by the height of the user's head, with hysteresis."""
+"""Select a height band of the database by the height of the user's head.
+
+A height band is the set of frames whose head height is within a range. Hysteresis prevents frequent changes of band.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,8 @@ PREFIX = "band_"
 
 
 class BandChoice:
-    """The height bands of a database. The borders come from the build options of the database, or else from percentiles
-    of its frames.
+    """Height bands of a database. Their borders come from the build options of the database, or otherwise from the head
+    heights of its frames.
     """
 
     def __init__(self, database: MotionDatabase):
@@ -33,8 +36,11 @@ class BandChoice:
         self.bits = {name: database.tag_bit(PREFIX + name) for name in self.names}
 
     def choose(self, ratio: float, current: str, hysteresis: float) -> str:
-        """The band of a head-height ratio, or "" if the database has no bands. The band changes only when the ratio
-        passes a border by `hysteresis`."""
+        """Return the height band for `ratio`, the head height divided by the standing head height.
+
+        The band differs from `current` only if the ratio has passed a border by more than `hysteresis`. The result is
+        "" if the database has no height bands.
+        """
         if not self.names:
             return ""
         here = self._index(ratio, 0.0)
@@ -48,7 +54,7 @@ class BandChoice:
         return self.names[here]
 
     def heights(self, name: str) -> tuple[float, float]:
-        """Lowest and highest head-height ratio of a band."""
+        """Return the lowest and the highest head height of a band, divided by the standing head height."""
         edges = (-math.inf, *self.borders, math.inf)
         at = self.names.index(name)
         return edges[at], edges[at + 1]

@@ -1,52 +1,56 @@
 """Fitted values of motion matching.
 
-The values were fitted to CMU motion with simulated trackers (docs/evaluation.md), without the subjects 08 and 35. Those
-of the state machine and of the learned engine were fitted to the procedural database. `python tools/sensitivity.py
-mm_ros/matching/fitted.py CLIP…` halves and doubles each value and prints how the figures of `mm_ros evaluate` change;
-benchmarks/2026-11-constants.md has the result.
+Most of these values were fitted to CMU motion with simulated trackers (docs/evaluation.md), without the subjects 08 and
+35. The values of the state machine and of the learned engine were fitted to the procedural database. The command
+`python tools/sensitivity.py mm_ros/matching/fitted.py CLIP…` halves and doubles each value, and prints how the figures
+of `mm_ros evaluate` change. The file benchmarks/2026-11-constants.md contains the result.
 """
 
-# matcher.py
-# Addition to the factor on jump_cost while the user's feet are certain, because the weight of the feet raises all costs
+# The following values are used in `matcher.py`.
+# While the user's feet are certain, `jump_cost` is multiplied by 17 (1 + this value), because the feet raise all costs.
 FEET_JUMP_COST = 16.0
-# m, on the database's skeleton; if an estimated ankle is higher than this, kicks and lifted knees are searched, too
+# If an estimated ankle is higher than this [m], the search includes frames with kicks and lifted knees.
 LEG_LIFTED = 0.3
-# Share of the standing height; if the head is lower than this, motion of lying people is searched, too
+# If the head is lower than this share of its standing height, the search includes frames of lying people.
 LYING_RATIO = 0.55
-BAND_GRACE_S = 0.7  # motion that leaves its height band may continue for this time, about one step of a walk
+BAND_GRACE_S = 0.7  # Motion that leaves its height band may continue for this time, which is about one step of a walk.
 
-# engines/source.py
-BAND_LEEWAY = 0.03  # tolerance of the head height, as a share of the standing head height
-BAND_EDGE = 0.01  # margin inside a band's borders, in the same unit: band tags follow the height smoothed over 0.5 s
+# The following values are used in `engines/source.py`, as shares of the standing head height.
+BAND_LEEWAY = 0.03  # Motion outside the height band may continue if its head height differs from the user's by less.
+# Motion outside the height band may not continue if its head is inside the band by more than this. The margin is needed
+# because frames were assigned to bands by heights that were averaged over 0.5 s.
+BAND_EDGE = 0.01
 
-# tempo.py
-SLOWEST_TEMPO, SLOWEST_TURN = 0.2, 0.4  # m/s, rad/s: slower motion cannot catch up at any tempo
-CATCH_UP_S = 0.4  # s; time in which a changed tempo shall close the distance to the user
-TEMPO_HALFLIFE_S = 0.1  # half-life of the smoothed tempo
+# The following values are used in `tempo.py`.
+SLOWEST_TEMPO, SLOWEST_TURN = 0.2, 0.4  # Slower motion [m/s, rad/s] is always played at its original speed.
+CATCH_UP_S = 0.4  # The playback speed is chosen so that the avatar catches up with the user within this time.
+TEMPO_HALFLIFE_S = 0.1  # Half-life with which the playback speed is smoothed.
 
-# body_facing.py
-TURN_HALFLIFE_S = 0.06  # half-life of the turn of the hips, because its goal leaps when the played motion jumps
+# The following value is used in `body_facing.py`.
+TURN_HALFLIFE_S = 0.06  # The turn of the hips is smoothed with this half-life, because a jump changes it abruptly.
 
-# root_control.py
-SOFT_WALL = 0.6  # share of the accuracy limit at which the pull begins to grow
-WALL_RATE = 35.0  # 1/s, rate of the pull at the limit: follows a user at 1.4 m/s with an error well below 0.1 m.
-# After a gap in tracking, the root returns to the user within this time instead of jumping
-RETURN_S = 0.5
-RETURN_SPEEDS = (3.0, 6.0)  # m/s, rad/s; minimum speeds of this return.
-# If the root is farther away, it is placed at the user at once: a fast return would look like a leap of the hands
+# The following values are used in `root_control.py`.
+SOFT_WALL = 0.6  # The pull toward the desired trajectory grows from this share of the accuracy limit on.
+# Rate of the pull at the accuracy limit [1/s]. At this rate the root follows a user who walks at 1.4 m/s with an error
+# well below 0.1 m.
+WALL_RATE = 35.0
+RETURN_S = 0.5  # After a gap in tracking, the root returns to the user within this time instead of jumping.
+RETURN_SPEEDS = (3.0, 6.0)  # Minimum speeds of the root's return after a gap in tracking [m/s, rad/s].
+# If the root is farther than this from the user after a gap in tracking, it jumps to the user [m]. A fast return would
+# look like a leap of the hands.
 RETURN_M = 3.0
 
-# engines/learned.py
-CONTACT_BEGINS, CONTACT_ENDS = 2.0, 1.0  # predicted log odds at which a contact begins and ends
-ANSWER_COST = 3.0  # cost reduction required on top of `jump_cost`, because the projector's answers are approximate.
-# The projector is run only once if every weight is at least this share of its weight in the training
+# The following values are used in `engines/learned.py`.
+CONTACT_BEGINS, CONTACT_ENDS = 2.0, 1.0  # A contact begins and ends at these predicted log odds.
+ANSWER_COST = 3.0  # This is added to `jump_cost`, because the projector finds frames only approximately.
+# The projector is run only once if every feature weight is at least this share of its weight in the training.
 SAME_WEIGHTS = 0.999
 
-# engines/state_machine.py
-LOOP_SPEEDS = (0.0, 1.2, 2.8)  # m/s, desired speed of each loop
-LOOP_BORDERS, LOOP_HYSTERESIS = (0.3, 2.0), 0.1  # m/s; speeds at which the state changes, and their tolerance
-CROSS_FADE_S = 0.25  # duration of the blend from one loop to the next.
-# Weights of a difference of speed [per m/s] and of posture [per m] that are added to squared normalized features
+# The following values are used in `engines/state_machine.py`.
+LOOP_SPEEDS = (0.0, 1.2, 2.8)  # Desired speeds of the loops for standing, walking and running [m/s].
+LOOP_BORDERS, LOOP_HYSTERESIS = (0.3, 2.0), 0.1  # Speeds at which the state changes, and their hysteresis [m/s].
+CROSS_FADE_S = 0.25  # Duration of the blend from one loop to the next.
+# Weights of a loop's speed error [per m/s] and of its difference from the usual posture [per m] in the cost of a loop.
 SPEED_COST, DISSIMILARITY_COST = 20.0, 50.0
-SHORTEST_LOOP_S, LONGEST_LOOP_S = 0.7, 2.5  # duration of a loop
-LOOP_TURN = 0.15  # rad/s; up to this mean turn rate, a loop has no additional cost
+SHORTEST_LOOP_S, LONGEST_LOOP_S = 0.7, 2.5  # Minimum and maximum duration of a loop.
+LOOP_TURN = 0.15  # The turn rate of a loop adds to its cost only above this value [rad/s].

@@ -37,68 +37,83 @@ from mm_ros.search import ENGINES as STRUCTURES
 class MatcherSettings(RootControlSettings):
     engine: str = setting(
         SEARCH,
-        "Source of poses: 'search' finds frames in the database, 'learned' runs networks that were trained on it, "
-        "'state_machine' cross-fades three loops of it.",
+        "Source of poses: 'search' finds frames in the database, 'learned' runs networks that were trained with the "
+        "database, and 'state_machine' cross-fades three loops of the database.",
         choices=ENGINES,
     )
     search_structure: str = setting(
         DEFAULT,
-        "Search structure. All structures find the same frame; 'tree' is the fastest, 'boxes' and 'brute' are simpler.",
+        "Data structure of the database search. All structures find the same frame. 'tree' is the fastest; 'boxes' and "
+        "'brute' are simpler.",
         choices=STRUCTURES,
     )
     model: str = setting(
         "", "File of the learned engine. If empty, the model that comes with mm_ros is used.", file=".onnx"
     )
     search_interval: float = setting(
-        0.1, "Time between regular searches. Larger values react later to gradual changes.", "s", 0.0, 10.0
+        0.1, "Time between regular searches. With larger values the avatar reacts later to gradual changes.", "s",
+        0.0, 10.0,
     )
     quality: float = setting(
-        1.0, "Master weight of the pose features. Larger values make transitions smoother.", "", 0.0, 100.0
+        1.0, "Factor on the weights of all pose features. Larger values make transitions between clips smoother.", "",
+        0.0, 100.0,
     )
     responsiveness: float = setting(
-        1.0, "Master weight of the trajectory features. Larger values follow them more closely.", "", 0.0, 100.0
+        1.0, "Factor on the weights of all trajectory features. With larger values the motion follows the desired "
+        "trajectory more closely.", "", 0.0, 100.0,
     )
-    weights: str = setting("", "Feature weights that replace those of the layout: 'name=value, name=value'.")
+    weights: str = setting(
+        "", "Feature weights, written as 'name=value, name=value', which replace the weights of the feature layout."
+    )
     hips_turn: float = setting(
-        0.5, "Maximum turn of the hips by which the body's facing follows the desired facing while the root turns with "
-        "the steps. Larger values follow larger differences. 0: the facing of the played motion.", "rad", 0.0, 3.2,
+        0.5, "Maximum turn of the hips relative to the legs, by which the body faces the desired direction before the "
+        "next step. With larger values the body faces this direction after larger changes, too. At 0 the hips turn as "
+        "in the played motion.", "rad", 0.0, 3.2,
     )
     steered_quality: float = like(quality, 1.5, REPLACES.format("quality"))
     steered_weights: str = like(weights, "", REPLACES.format("weights"))
     steered_hips_turn: float = like(hips_turn, 0.0, REPLACES.format("hips_turn"))
     tags: str = setting(
-        "", "Search only frames that match this tag query, for example '(walk|run)&!crouch'. If empty, search all."
+        "", "Search only frames that match this tag query, for example '(walk|run)&!crouch'. If empty, search all "
+        "frames."
     )
-    margin: float = setting(0.02, "Minimum relative cost reduction for a jump. Larger values jump less.", "", 0.0, 1.0)
+    margin: float = setting(
+        0.02, "Playback jumps to another frame only if this reduces the cost by more than this share. With larger "
+        "values jumps are rarer.", "", 0.0, 1.0
+    )
     jump_cost: float = setting(
-        1.0, "Minimum absolute cost reduction for a jump, added to margin. Larger values jump less.", "", 0.0, 1e6
+        1.0, "Playback jumps to another frame only if this reduces the cost by more than this value, in addition to "
+        "`margin`. With larger values jumps are rarer.", "", 0.0, 1e6
     )
     tempo: float = setting(
-        0.15, "Maximum relative change of the playback speed, to catch up with the user or to wait. At 0 the speed is "
-              "constant.", "", 0.0, 0.5
+        0.15, "Maximum relative change of the playback speed, by which the avatar catches up with the user or waits. "
+              "At 0 the playback speed is constant.", "", 0.0, 0.5
     )
     exclusion: float = setting(
-        0.3, "Minimum length of a jump within a clip. Larger values leave fewer jump targets.", "s", 0.0, 10.0
+        0.3, "Playback does not jump to frames of the same clip that are less than this time away. Larger values leave "
+        "fewer frames to jump to.", "s", 0.0, 10.0
     )
     end_margin: float = setting(
-        0.5, "Length of the clip end that is not a jump target. Larger values exclude more.", "s", 0.0, 10.0, live=False
+        0.5, "Playback does not jump into the last part of a clip, which has this duration. Larger values leave fewer "
+        "frames to jump to.", "s", 0.0, 10.0, live=False
     )
     feet_weight: float = setting(
-        5.0, "Weight of the user's estimated feet in the search. Larger values match steps more closely and jump "
-             "more. At 0 the search uses the feet of the current pose instead.", "", 0.0, 100.0,
+        5.0, "Factor on the weights of the feet in the search, if the user's estimated feet are certain. With larger "
+             "values the avatar matches the user's steps more closely and jumps more often. At 0 the search uses the "
+             "feet of the current pose instead.", "", 0.0, 100.0,
     )
     feet_sigma: float = setting(
-        0.15, "Estimated feet with this expected error have half of their weight. Larger values trust them more.",
-        "m", 0.01, 10.0,
+        0.15, "Estimated feet with this expected error have a share of one half in the search. Larger values give more "
+        "weight to uncertain estimates.", "m", 0.01, 10.0,
     )
     band_hysteresis: float = setting(
-        0.02, "The band changes when the head height ratio passes its border by more than this. Larger values react "
-              "later.", "", 0.0, 0.5
+        0.02, "The height band changes when the head height, divided by the standing head height, passes the border of "
+              "the band by more than this. With larger values the band changes later.", "", 0.0, 0.5
     )
     abrupt_distance: float = setting(
         0.25,
-        "Search at once when the end of the desired trajectory, relative to its current position, has moved by more "
-        "than this since the last search. Larger values react later.",
+        "Search at once when the end of the desired trajectory, relative to the position of the user, has moved by "
+        "more than this since the last search. With larger values the avatar reacts later.",
         "m",
         0.0,
         10.0,
@@ -106,14 +121,14 @@ class MatcherSettings(RootControlSettings):
     abrupt_turn: float = setting(
         0.5,
         "Search at once when the desired facing has turned by more than this since the last search. "
-        "Larger values react later.",
+        "With larger values the avatar reacts later.",
         "rad",
         0.0,
         7.0,
     )
     abrupt_interval: float = setting(
-        0.0, "Minimum time between a search and the next one that an abrupt change causes. Larger values search less "
-        "often and react later.", "s", 0.0, 10.0,
+        0.0, "Minimum time from any search to a search that an abrupt change causes. With larger values searches are "
+        "rarer and the avatar reacts later.", "s", 0.0, 10.0,
     )
 
 
@@ -139,7 +154,7 @@ def tag_mask(database: MotionDatabase, query: str) -> Mask:
 
 
 def _source_of(settings: MatcherSettings) -> tuple[str, str]:
-    """The values of the settings whose change requires a new pose source."""
+    """Return the values of those settings whose change requires a new pose source."""
     return settings.engine, settings.search_structure
 
 
@@ -168,7 +183,10 @@ def _sum(positions: F32, directions: F32, position: F64) -> float:
 def _with_root(
     positions: F32, rotations: F32, velocities: F32, angular: F32, factors: F32, tempo: Any, moved: F64
 ) -> None:
-    """Scale a pose of the database to the user's segments and to the tempo; row 0 becomes the root's motion."""
+    """Scale a pose of the database to the user's body segments and to the playback speed, in place.
+
+    Row 0 of the velocities becomes the velocity of the avatar's root.
+    """
     for j in range(len(positions)):
         for k in range(3):
             positions[j, k] *= factors[j, 0]
@@ -182,7 +200,7 @@ def _with_root(
 
 
 class MatcherStage:
-    """Selects the pose for each desired trajectory and explains the selection in a Match."""
+    """Stage that selects the pose for each desired trajectory, and explains the selection in a `Match`."""
 
     mask: Mask
     database: MotionDatabase
@@ -201,20 +219,24 @@ class MatcherStage:
         run: int = 0,
         learned: LearnedNetworks | None = None,
     ):
-        """`learned` is required for engine "learned". Without a database file, pass `learned.digest` as `database`."""
+        """Create the stage. The networks `learned` are required if the engine is "learned".
+
+        If there are networks but no database, pass `learned.digest` as `database`.
+        """
         if not 0.1 <= scale <= 10:
             raise MmRosError(f"scale: expected 0.1 to 10, came {scale}")
         self.scale, self.run, self.segment = scale, run, 0
         self.segments = WHOLE  # sizes of the user's trunk and arms relative to the scaled skeleton
-        self.explain = False  # add runners-up to the Match; this takes far longer than the search.
-        # Clock [s] for Match.search_time, because stages do not read a clock by themselves
+        # If true, the next best frames are added to the `Match`, which takes far longer than the search itself.
+        self.explain = False
+        # The time of a search is measured with this clock [s], because a stage must not read a clock itself.
         self.clock: Callable[[], float] = lambda: 0.0
-        self._input = ""  # source of the trajectories
+        self._input = ""  # name of the source of the desired trajectories
         self._use(settings, database, learned)
         self.control = RootControl(self._active)
         self.body_facing = BodyFacing()
         self.timeline = Timeline()
-        self._played: deque[tuple[float, ...]] = deque()  # rows of time, x, y, yaw of the played root
+        self._played: deque[tuple[float, ...]] = deque()  # past times with x, y and yaw of the root
         self.reset()
 
     @property
@@ -228,8 +250,7 @@ class MatcherStage:
             self.change(settings, self.database, self.learned)
             return
         active = settings_for(settings, self._input)
-        # The weights of both kinds of input are computed, so that wrong names are refused at once rather than at the
-        # first steered trajectory.
+        # The weights for steered trajectories are computed, too, so that wrong feature names are refused at once.
         both = [self._weights(self.database, settings_for(settings, source)) for source in ("", STEERED[0])]
         mask = tag_mask(self.database, settings.tags)
         self._settings, self._active, self.control.settings = settings, active, active
@@ -245,12 +266,14 @@ class MatcherStage:
         self._due = "start"
         self.band = ""
         self.tempo = 1.0
-        self._was_stale = False  # whether the last desired trajectory was stale, that is, no trackers were received
+        self._was_stale = False  # whether the last desired trajectory was computed without new tracker samples
         self._searched_trajectory: tuple[tuple[float, float], float] = ((0.0, 0.0), 0.0)
 
     def set_scale(self, scale: float, segments: Segments = WHOLE) -> None:
-        """Set the user's size relative to the database, and that of trunk and arms relative to the scaled skeleton.
-        Playback continues at the current frame."""
+        """Set the user's size relative to the skeleton of the database. Playback continues at the current frame.
+
+        `segments` are the sizes of the user's trunk and arms relative to the scaled skeleton.
+        """
         if not 0.1 <= scale <= 10:
             raise MmRosError(f"scale: expected 0.1 to 10, came {scale}")
         self.scale, self.segments = scale, segments
@@ -259,9 +282,9 @@ class MatcherStage:
         self.skeleton_hash = self.skeleton.hash
 
     def change(self, settings: MatcherSettings, database: MotionDatabase, learned: LearnedNetworks | None) -> None:
-        """Replace the engine, database or model from the next step on.
+        """Replace the engine, the database or the learned model from the next step on.
 
-        Pose features that both layouts have are carried over, so that the transition is smooth. If the new
+        Pose features that exist in both databases are carried over, so that the transition is smooth. If the new
         combination is refused with MmRosError, nothing changes.
         """
         reason = self._change_of(settings, database, learned)
@@ -272,7 +295,8 @@ class MatcherStage:
         self._due = self._due or reason
 
     def _change_of(self, settings: MatcherSettings, database: MotionDatabase, learned: LearnedNetworks | None) -> str:
-        """The cause of the change, for Match.reason. A new model also brings a new database, so it is checked first."""
+        """Return the cause of the change for `Match.reason`. The model is checked before the database, because a new
+        model also changes the database."""
         if settings.engine != self._settings.engine:
             return "engine"
         if settings.engine == LEARNED and learned is not self.learned:
@@ -288,11 +312,11 @@ class MatcherStage:
         else:
             source = SearchSource(database, self.scale, settings.search_structure, settings.end_margin, weights)
         self._settings, self.learned, self.source = settings, learned, source
-        self._active = active  # `settings` for the source of the trajectories
+        self._active = active  # settings for the present source of the desired trajectories
         self.database, self.weights, self.mask = database, weights, mask
         self.bands = BandChoice(database)
         self._masks: dict[tuple[str | None, int], Mask] = {}
-        self._carried = None  # features of the last pose of the previous database
+        self._carried = None  # converted features of the last pose that came from the previous database
         self.skeleton = database.skeleton.scaled(self.scale, self.segments)
         self.skeleton_hash = self.skeleton.hash
 
@@ -306,7 +330,7 @@ class MatcherStage:
         return database.layout.column_weights(weights, settings.quality, settings.responsiveness)
 
     def step(self, desired: Trajectory) -> tuple[AvatarPose, Match] | None:
-        """Return the pose for a desired trajectory and its Match, or None for a late or duplicate one."""
+        """Return the pose for a desired trajectory and its `Match`, or None for a late or duplicate trajectory."""
         _check(desired)
         verdict, dt = self.timeline.judge(desired.stamp_ns, desired.epoch, desired.new_from_old)
         if verdict == DROP:
@@ -316,7 +340,7 @@ class MatcherStage:
         if verdict == RESET or self._due == "start":
             self.control.reset(np.array([*desired.position, desired.yaw]))
             self.body_facing.reset()
-            self.source.restart()  # results after a reset must not depend on the frame before the reset
+            self.source.restart()  # The results after a reset must not depend on the frame before the reset.
             self._due, self.band, self.tempo = "start", "", 1.0
         else:
             if verdict == CARRY:
@@ -335,13 +359,13 @@ class MatcherStage:
         return self._make_pose(desired, dt), match
 
     def _follow(self, source: str) -> None:
-        """Use the settings for trajectories from this source."""
+        """Use the settings for desired trajectories from `source`."""
         self._input = source
         self._active = self.control.settings = settings_for(self._settings, source)
         self.weights = self._weights(self.database, self._active)
 
     def _decide(self, dt: float, desired: Trajectory) -> Match:
-        """Advance the search timer and search if `_reason` names a reason."""
+        """Search if `_reason` returns a reason, and describe the decision in a `Match`."""
         self.since_search += dt
         reason = self._reason(dt, desired)
         match = Match(
@@ -379,8 +403,8 @@ class MatcherStage:
 
     @staticmethod
     def _relative_end(desired: Trajectory) -> tuple[float, float]:
-        """End of the desired trajectory relative to its current position [m]. This vector is constant during a steady
-        walk.
+        """Return the end of the desired trajectory relative to its current position [m]. This vector is constant during
+        a steady walk.
         """
         (end_x, end_y), (x, y) = desired.positions[-1].tolist(), desired.position.tolist()
         return end_x - x, end_y - y
@@ -418,11 +442,11 @@ class MatcherStage:
         self._searched_trajectory = (self._relative_end(desired), desired.yaw)
 
     def _past(self) -> F64 | None:
-        """Rows of time, x, y, yaw of the played root, the present one last; None soon after a reset."""
+        """Return past times with x, y and yaw of the root in rows (P, 4), or None soon after a reset."""
         return np.array(self._played) if len(self._played) > 1 else None
 
     def _remember(self, stamp_ns: int) -> None:
-        """Store the played root for as long a time as the past features of the layout need."""
+        """Store the pose of the root. Poses that the features of past times no longer need are removed."""
         keep_s = self.source.queries.past_s
         if keep_s:
             now = stamp_ns * 1e-9
@@ -431,7 +455,7 @@ class MatcherStage:
                 self._played.popleft()
 
     def _weights_now(self, desired: Trajectory, query: F32) -> tuple[F32, float]:
-        """Weights and jump cost of this search. Writes the user's feet into the query."""
+        """Write the user's feet into the query, and return the feature weights and the jump cost of this search."""
         s, feet = self.settings, desired.feet
         if feet is None or s.feet_weight == 0:
             return self.weights, s.jump_cost
@@ -440,11 +464,11 @@ class MatcherStage:
         return weights, s.jump_cost * (1.0 + fitted.FEET_JUMP_COST * known)
 
     def _plain(self, desired: Trajectory) -> Mask:
-        """Return the tag query, extended so that it excludes extreme postures unless the query, the user's feet or the
-        head height request them.
+        """Return the tag query, extended so that it excludes kicks, lifted knees and lying people.
 
-        A kick does not show in the motion of the head. Without this rule the search would find kicks for users who only
-        gesture.
+        These postures are not excluded if the tag query, the user's feet or the head height request them. Kicks are
+        excluded because they are not visible in the motion of the head, so that the search would also find kicks for
+        users who only gesture.
         """
         names, asked = self.database.tag_names, self.mask.all_of | self.mask.any_of
         feet, unwanted = desired.feet, 0
@@ -460,7 +484,7 @@ class MatcherStage:
         return self._masks[key]
 
     def _mask(self, plain: Mask) -> Mask:
-        """`plain` combined with the height band, or `plain` alone if no frame matches both."""
+        """Combine the mask `plain` with the height band. Return `plain` alone if no frame matches both."""
         key = (self.band, plain.none_of)
         if key not in self._masks:
             bit = self.bands.bits.get(self.band, 0)
@@ -473,7 +497,7 @@ class MatcherStage:
         return self._masks[key]
 
     def warm_up(self) -> None:
-        """Compile, or load from the cache, all functions that a step needs; then reset."""
+        """Run some steps, so that all compiled functions are loaded, and reset the stage."""
         times = np.array(self.database.layout.trajectory_times, np.float32)
         ahead = np.zeros((len(times), 2), np.float32)
         for i in range(3):

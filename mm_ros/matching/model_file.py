@@ -1,4 +1,7 @@
-"""The model file of the learned engine: an ONNX file with networks, layout, skeleton, bands, tags and licence."""
+"""Read the model file of the learned engine.
+
+This ONNX file contains the networks, the feature layout, the skeleton, the height bands, the tags and the licence.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ NEEDED = ("kind", "version", "layout_hash", "layout", "skeleton_hash", "joint_na
 
 
 class LearnedModel:
-    """The networks of a model file. The networks run one frame at a time."""
+    """Networks of a model file. Each call runs a network for one frame."""
 
     def __init__(self, path: Path | str = "") -> None:
         self.path = Path(path) if path else DEFAULT_MODEL
@@ -49,19 +52,23 @@ class LearnedModel:
         self.weights, query, state = self._read_sizes()
         self._check_shapes(query, state)
         self._state, self._query = np.zeros((1, state), np.float32), np.zeros((1, query), np.float32)
-        # `_run` checks these shapes, because compiled code reads this many numbers without checks.
+        # `_run` compares the outputs with these shapes, because compiled code reads the outputs without checks.
         self._shapes = dict.fromkeys(("found", "next_state"), (1, state))
         self._shapes |= dict.fromkeys(("pose", "next_pose"), (1, pc.WIDTH))
         self._options = ort.RunOptions()
-        # Run only the networks that the requested outputs need.
+        # onnxruntime runs only those networks that the requested outputs need.
         self._options.add_run_config_entry("disable_synchronize_execution_providers", "1")
         self._options.only_execute_path_to_fetches = True
-        self.project(self._query[0])  # the first runs allocate memory, which must not happen during playback
+        self.project(self._query[0])  # The first run of a network allocates memory and must not happen during playback.
         self.step(self._state[0])
         self.pose(self._state[0])
 
     def project(self, query_and_condition: F32) -> F32:
-        """Return the state (D + L,) nearest to a query under a condition (D + C,)."""
+        """Return the state (D + L,) that is nearest to a query among the frames that a condition allows.
+
+        The argument (D + C,) contains the D numbers of the query and the C numbers of the condition. The state contains
+        D features and L latent numbers.
+        """
         self._query[0] = query_and_condition
         out: F32 = self._run(["found"])[0][0]
         return out
@@ -80,18 +87,18 @@ class LearnedModel:
 
     @property
     def weight_bytes(self) -> int:
-        """Memory of the loaded weights, which have 32 bits each."""
+        """Return the memory that the loaded weights of the networks take [bytes]."""
         return 4 * int(self.metadata["parameters"])
 
     def figures(self) -> dict[str, Any]:
-        """Measurements of the training."""
+        """Return the accuracy that was measured after the training."""
         out: dict[str, Any] = json.loads(self.metadata.get("figures", "{}"))
         return out
 
     def _run(self, outputs: list[str]) -> list[Any]:
         try:
             found: list[Any] = self._session.run(outputs, {"state": self._state, "query": self._query}, self._options)
-        except Exception as error:  # onnxruntime's own exception classes are not public
+        except Exception as error:  # The exception classes of onnxruntime are not public.
             raise MmRosError(f"{self.path} cannot be run: {str(error).splitlines()[0][:200]}") from error
         for name, values in zip(outputs, found, strict=True):
             if values.shape != self._shapes[name] or values.dtype != np.float32:
@@ -117,7 +124,7 @@ class LearnedModel:
             )
 
     def _read_sizes(self) -> tuple[F32, int, int]:
-        """Weights (D,), and the widths of the query and state inputs of the networks."""
+        """Return the feature weights (D,), and the sizes of the inputs `query` and `state` of the networks."""
         try:
             weights = np.array(json.loads(self.metadata["weights"]), np.float32)
             shapes = {i.name: int(i.shape[-1]) for i in self._session.get_inputs()}
@@ -126,7 +133,7 @@ class LearnedModel:
             raise MmRosError(f"{self.path} is broken: its weights or inputs cannot be read ({error})") from error
 
     def _check_shapes(self, query: int, state: int) -> None:
-        """Check that the networks fit the layout and the tags in the metadata."""
+        """Check that the networks fit the feature layout and the tags in the metadata."""
         features, tags = self.digest.layout.size, len(self.digest.tag_names)
         weights = self.weights
         if query != features + 3 * tags or state <= features or weights.shape != (features,):
@@ -172,5 +179,5 @@ class LearnedModel:
 
 
 def load_learned(settings: MatcherSettings) -> LearnedModel | None:
-    """Load the model of the matcher's settings, or None if their engine needs no model."""
+    """Load the model that the settings select, or return None if the selected engine needs no model."""
     return LearnedModel(settings.model) if settings.engine == LEARNED else None

@@ -1,4 +1,4 @@
-"""Playback of a database in continuous time: interpolation makes the display rate independent of the data rate."""
+"""Play clips of a database in continuous time. Frames are interpolated, so that any display rate is possible."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def _blend_rows(a: Any, b: Any, fraction: Any, factor: Any, out: Any) -> None:
 
 @njit
 def _blend_rotations(a: Any, b: Any, fraction: Any, out: Any) -> None:
-    """Blend linearly along the shorter arc and normalize the result. Between frames 1/60 s apart this is as accurate as
-    slerp.
+    """Blend quaternions linearly along the shorter arc and normalize the result. For frames with a distance of 1/60 s,
+    the result is as accurate as slerp.
     """
     for j in range(out.shape[0]):
         dot = 0.0
@@ -49,7 +49,7 @@ def sample(
     scale: float,
     out: Any,
 ) -> None:
-    """Write the pose between `row` and the next row, scaled, to `out`: positions, rotations, velocities, angular."""
+    """Interpolate between `row` and the next row, scale the pose, and write it to the four arrays of `out`."""
     after = row + 1 if fraction > 0 else row
     out_positions, out_rotations, out_velocities, out_angular = out
     _blend_rows(positions[row], positions[after], fraction, scale, out_positions)
@@ -71,7 +71,7 @@ def _root_between(positions: Any, rotations: Any, row: int, fraction: float) -> 
 
 @njit
 def root_delta(positions: Any, rotations: Any, from_row: int, from_fraction: float, row: int, fraction: float) -> Any:
-    """Displacement (x, y) and turn of the root between two times of a clip, in the root's axes at the first."""
+    """Return displacement (x, y) and turn of the root between two times of a clip, in root axes at the first time."""
     x0, y0, yaw0 = _root_between(positions, rotations, from_row, from_fraction)
     x1, y1, yaw1 = _root_between(positions, rotations, row, fraction)
     c, s = np.cos(yaw0), np.sin(yaw0)
@@ -87,7 +87,7 @@ def _root_velocity(velocities: Any, angular: Any, row: int, scale: Any, out: Any
 
 
 class Player:
-    """A playhead: a clip and a time in it. The playhead stops at the last frame of the clip."""
+    """Player of the clips of a database. Playback stops at the last frame of a clip."""
 
     def __init__(self, database: MotionDatabase, scale: float):
         self.database, self.scale = database, scale
@@ -104,21 +104,22 @@ class Player:
 
     @property
     def nearest(self) -> int:
-        """The frame nearest to the playhead."""
+        """Return the index of the frame that is nearest to the playback time."""
         return self.row + int(self.fraction >= 0.5)
 
     @property
     def time(self) -> float:
-        """Seconds since the start of the clip."""
+        """Return the time since the start of the clip [s]."""
         return (self.row - self.first + self.fraction) / self.database.rate
 
     @property
     def remaining(self) -> float:
-        """Seconds to the end of the clip."""
+        """Return the time to the end of the clip [s]."""
         return (self.last - self.row - self.fraction) / self.database.rate
 
     def advance(self, dt: float) -> tuple[float, float, float]:
-        """Advance by dt seconds. Return the root motion (x, y, turn) in the user's scale, in the previous root axes."""
+        """Advance playback by `dt` seconds. Return the motion of the root (x, y, turn) in its previous axes, scaled to
+        the user's size."""
         frames = self.fraction + dt * self.database.rate
         whole = int(frames)
         row, fraction = self.row + whole, frames - whole
@@ -129,7 +130,8 @@ class Player:
         return dx * self.scale, dy * self.scale, turn
 
     def pose(self) -> tuple[F32, F32, F32, F32]:
-        """Local positions, rotations, velocities, angular velocities of the joints: new arrays, in the user's scale."""
+        """Return local positions, rotations, velocities and angular velocities of the joints, scaled to the user's
+        size, in new arrays."""
         joints = self.arrays[0].shape[1]
         out = tuple(np.empty((joints, n), np.float32) for n in (3, 4, 3, 3))
         positions, rotations, velocities, angular = self.arrays
@@ -137,7 +139,7 @@ class Player:
         return out  # type: ignore[return-value]
 
     def root_velocity(self) -> F64:
-        """Velocity (x, y) and turn rate of the root, in its own axes and the user's scale."""
+        """Return velocity (x, y) and turn rate of the root in root axes, scaled to the user's size."""
         out = np.empty(3)
         _root_velocity(self.arrays[2], self.arrays[3], self.nearest, np.float32(self.scale), out)
         return out

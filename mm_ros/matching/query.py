@@ -14,15 +14,13 @@ from mm_ros.motion.features import DIRECTION, POSITION, VELOCITY
 
 FEET = ("left_foot", "right_foot")
 _KINDS = (POSITION, DIRECTION, VELOCITY)
-_DIRECTION, _VELOCITY = 1, 2  # in _KINDS
-_NEAR_S = 1 / 60  # a velocity is the difference of the positions this long before and after
+_DIRECTION, _VELOCITY = 1, 2
+_NEAR_S = 1 / 60  # A velocity is computed from the positions this time before and after.
 
 
 @njit
 def _trajectory_at(times: Any, values: Any, now: Any, t: float) -> tuple[float, float]:
-    """Return the trajectory at time t, by linear interpolation between the given times and linear extrapolation outside
-    of them.
-    """
+    """Return the trajectory at time `t` by linear interpolation, and by linear extrapolation outside of `times`."""
     t0, x0, y0 = 0.0, float(now[0]), float(now[1])
     t1, x1, y1 = float(times[0]), float(values[0, 0]), float(values[0, 1])
     i = 1
@@ -40,7 +38,8 @@ def fill_trajectory(
     times: Any, positions: Any, directions: Any, position: Any, direction: Any,
     root: Any, scale: float, mean: Any, std: Any, query: Any,
 ) -> None:  # fmt: skip
-    """Write the trajectory columns of a query, normalized, in root space and in the scale of the database."""
+    """Write the desired trajectory into its columns of a query: in root axes, in the scale of the database, and
+    normalized."""
     c, s = np.cos(root[2]), np.sin(root[2])
     for i in range(columns.shape[0]):
         at = columns[i]
@@ -61,8 +60,8 @@ def fill_trajectory(
 
 @njit
 def _played_at(past: Any, values: Any, t: float) -> float:
-    """Interpolate `values` (P,), which belong to the rows of `past`, at time t: linearly, and constant beyond both
-    ends.
+    """Interpolate `values` (P,), which belong to the times in column 0 of `past`, linearly at time `t`. The values are
+    constant before the first and after the last time.
     """
     if t <= past[0, 0]:
         return float(values[0])
@@ -77,7 +76,10 @@ def _played_at(past: Any, values: Any, t: float) -> float:
 def fill_past(
     columns: Any, column_times: Any, kinds: Any, past: Any, root: Any, scale: float, mean: Any, std: Any, query: Any
 ) -> None:
-    """Write the trajectory columns of past times from the motion that was played. `past` (P, 4): time, x, y, yaw."""
+    """Write the played motion into those trajectory columns of a query that belong to past times.
+
+    The rows of `past` (P, 4) are time, x, y and yaw of the root.
+    """
     xs, ys, yaws = past[:, 1].copy(), past[:, 2].copy(), past[:, 3].copy()
     for i in range(1, len(yaws)):
         yaws[i] = yaws[i - 1] + (past[i, 3] - past[i - 1, 3] + np.pi) % (2.0 * np.pi) - np.pi
@@ -106,8 +108,11 @@ def blend_feet(
     query: Any, weights: Any, feet: Any, root: Any, scale: float, mean: Any, std: Any, columns: Any, sigma: float,
     gain: float,
 ) -> float:  # fmt: skip
-    """`feet` (2, 10): numbers of a FeetEstimate. `columns` (4,): first columns of position left, right, velocity left,
-    right; -1 for one that the layout lacks."""
+    """Blend the user's feet into a query, as `QueryBuilder.feet` describes.
+
+    `feet` (2, 10) holds the numbers of a `FeetEstimate`. `columns` (4,) holds the first column of left position, right
+    position, left velocity and right velocity, or -1 if the layout lacks this feature.
+    """
     c, s = np.cos(root[2]), np.sin(root[2])
     known = 0.0
     for foot in range(2):
@@ -129,8 +134,8 @@ def blend_feet(
 
 
 class QueryBuilder:
-    """Builds a query: the pose columns come from the current frame, for smooth transitions, and the others from the
-    desired trajectory.
+    """Builder of queries. The pose columns of a query come from the current frame, for smooth transitions, and the
+    trajectory columns come from the desired trajectory.
     """
 
     def __init__(self, database: MotionDatabase, scale: float):
@@ -153,9 +158,12 @@ class QueryBuilder:
         self.std = np.asarray(database.feature_std, np.float32)
 
     def query(self, desired: Trajectory, root: Any, pose_features: F32, past: F64 | None = None) -> F32:
-        """Normalized query (D,). `root`: x, y, yaw of the avatar in the room. `pose_features` (D,): a normalized row
-        of which only the pose columns are used. `past`: rows of time, x, y, yaw of the root as it was played, oldest
-        first; without `past`, values at past times are extrapolated from the desired trajectory."""
+        """Return the normalized query (D,) of a search.
+
+        `root` is x, y and yaw of the avatar in the room. `pose_features` (D,) are normalized features, of which only
+        the pose columns are used. The rows of `past` are past times with x, y and yaw of the root, the oldest first.
+        Without `past`, features of past times are extrapolated from the desired trajectory.
+        """
         out = np.array(pose_features, np.float32)
         direction = np.array([math.cos(desired.yaw), math.sin(desired.yaw)])
         fill_trajectory(
@@ -168,10 +176,11 @@ class QueryBuilder:
         return out
 
     def feet(self, query: F32, weights: F32, feet: FeetEstimate, root: Any, sigma: float, gain: float) -> float:
-        """Write the user's feet into the columns of both feet, and weigh these columns up to `gain` times.
+        """Blend the user's feet into the columns of both feet, and multiply the weights of these columns by up to
+        `gain`. Return the mean share of the user's feet in the query.
 
-        The share of the estimate in the query is one half where its error is `sigma`; the rest stays that of the
-        current pose. Returns the mean share of both feet.
+        The share of a foot is one half if its expected error is `sigma`, and larger for a smaller error. The rest of
+        the value stays that of the current pose.
         """
         columns = self.foot_columns
         return float(
@@ -179,8 +188,8 @@ class QueryBuilder:
         )
 
     def carried_over(self, other: QueryBuilder, features: F32) -> F32:
-        """Convert a feature row of another database to this normalization. A feature that does not exist in the other
-        layout gets its mean.
+        """Convert the normalized features of a frame in another database to the layout and normalization of this
+        database. A feature that does not exist in the other layout gets its mean.
         """
         mine, theirs = self.database.layout, other.database.layout
         known = {f.meaning: theirs.offsets[f.name] for f in theirs.features}

@@ -1,8 +1,4 @@
-"""Control of the avatar's root: the root follows the root motion of the clip and is corrected toward the desired
-trajectory.
-
-In mode "accuracy" the distance of the root from the desired position and facing is limited.
-"""
+"""Control the avatar's root: move it with the played clip, and correct it toward the desired trajectory."""
 
 from __future__ import annotations
 
@@ -20,7 +16,7 @@ from mm_ros.maths.jit import njit
 from mm_ros.maths.signals import wrap
 from mm_ros.maths.springs import LN2
 
-STEERED = ("joystick", "path")  # sources of trajectories without a user whom the avatar must match
+STEERED = ("joystick", "path")  # Trajectories from these sources do not follow a tracked user.
 REPLACES = "Replaces `{}` when keys, a joystick or a path lead the avatar."
 
 
@@ -29,46 +25,51 @@ REPLACES = "Replaces `{}` when keys, a joystick or a path lead the avatar."
 class RootControlSettings(Settings):
     root_mode: str = setting(
         "accuracy",
-        "How the root follows the desired trajectory: 'accuracy' limits its distance, 'synchronization' mixes in a "
-        "share of the desired position and facing in each step.",
+        "How the root follows the desired trajectory. 'accuracy' limits the distance of the root from the desired "
+        "position and facing. 'synchronization' moves the root toward them by a constant share in each step.",
         choices=("accuracy", "synchronization"),
     )
     position_accuracy: float = setting(
         0.1,
-        "Maximum distance of the root from the desired position: 0.1 for one's own avatar, 0.3 for others. "
-        "Larger values change the motion less.",
+        "Maximum distance of the root from the desired position. 0.1 suits the user's own avatar, and 0.3 suits the "
+        "avatars of other people. With larger values the motion is corrected less.",
         "m",
         0.0,
         10.0,
     )
     facing_accuracy: float = setting(
-        0.3, "Maximum angle of the root from the desired facing. Larger values change the motion less.", "rad", 0.0, 3.2
+        0.3, "Maximum angle between the yaw of the root and the desired facing. With larger values the motion is "
+        "corrected less.", "rad", 0.0, 3.2
     )
     position_halflife: float = setting(
-        0.2, "Half-life of the pull to the desired position. Larger values pull less.", "s", 0.01, 10.0
+        0.2, "Half-life with which the root is pulled to the desired position. With larger values the pull is weaker.",
+        "s", 0.01, 10.0
     )
     facing_halflife: float = setting(
-        0.1, "Half-life of the pull to the desired facing. Larger values pull less.", "s", 0.01, 10.0
+        0.1, "Half-life with which the root is turned to the desired facing. With larger values the pull is weaker.",
+        "s", 0.01, 10.0
     )
     pull_share: float = setting(
-        0.2, "Maximum pull as a share of the root's speed. Larger values follow faster and slide more.", "", 0.0, 10.0
+        0.2, "Maximum speed of the pull, divided by the speed of the root. With larger values the root follows faster "
+        "and the feet slide more.", "", 0.0, 10.0
     )
     synchronization: float = setting(
         0.5,
-        "In root_mode 'synchronization' (Karst 2023), share of the desired position and facing that is mixed in every "
-        "1/60 s. Larger values follow faster.",
+        "With `root_mode` 'synchronization' (Karst 2023), the root moves by this share of its distance to the desired "
+        "position and facing in each 1/60 s. With larger values the root follows faster.",
         "",
         0.0,
         1.0,
     )
     jump_halflife: float = setting(
-        0.03, "Half-life of the velocity change at a jump. Larger values make jumps smoother.", "s", 0.0, 1.0
+        0.03, "Half-life with which the velocity of the root changes after a jump between clips. Larger values make "
+        "jumps smoother.", "s", 0.0, 1.0
     )
     steered_position_accuracy: float = like(
         position_accuracy,
         0.25,
         "Replaces `position_accuracy` when keys, a joystick or a path lead the avatar. There is no headset to match, "
-        "so the avatar follows the simulated position smoothly. Larger values change the motion less.",
+        "so the avatar follows the simulated position smoothly. With larger values the motion is corrected less.",
     )
     steered_facing_accuracy: float = like(facing_accuracy, 0.08, REPLACES.format("facing_accuracy"))
     steered_facing_halflife: float = like(facing_halflife, 0.05, REPLACES.format("facing_halflife"))
@@ -86,24 +87,26 @@ def _steered(settings: Any) -> Any:
 
 
 def settings_for(settings: Kind, source: str) -> Kind:
-    """The settings for trajectories from this source: a steered character has separate accuracies."""
+    """Return the settings for desired trajectories from `source`. A steered avatar has its own values of some settings,
+    whose names begin with `steered_`."""
     steered: Kind = _steered(settings) if source in STEERED else settings
     return steered
 
 
 class RootControl:
-    """Root x, y, yaw in the room [m, rad]. The velocity of the root is continuous at jumps, because the difference of
-    the velocities decays to zero.
+    """Position x, y and yaw of the avatar's root in the room [m, rad].
+
+    The velocity of the root is continuous at jumps between clips: the difference of the velocities decays to zero.
     """
 
     def __init__(self, settings: RootControlSettings):
         self.settings = settings
         state = self._state = np.zeros(13)
         self.root = state[0:3]
-        self.velocity = state[3:6]  # velocity of the last step, including the pull, in the root's axes
-        self.residual = state[6:9]  # remaining velocity difference of the last jumps, in the root's axes
-        self.extension = state[9:11]  # m, rad: temporary extension of the accuracy limits after a gap in tracking
-        self.returning = state[11:13]  # m/s, rad/s: speeds with which the extensions shrink
+        self.velocity = state[3:6]  # velocity of the root in the last step, in root axes
+        self.residual = state[6:9]  # rest of the velocity differences of the last jumps, in root axes
+        self.extension = state[9:11]  # temporary extension of the accuracy limits after a gap in tracking [m, rad]
+        self.returning = state[11:13]  # speeds with which these extensions shrink [m/s, rad/s]
 
     @property
     def settings(self) -> RootControlSettings:
@@ -118,10 +121,10 @@ class RootControl:
         self.root[:] = root
 
     def found(self, position: F64, yaw: float) -> None:
-        """Extend the accuracy limits to the current error, when tracking continues at `position`, `yaw` after a gap.
+        """Extend the accuracy limits to the current error, when tracking continues at `position` and `yaw` after a gap.
 
-        If the user is farther away than RETURN_M, the root leaps to the user, and the pose stage declares the leap by a
-        new `run`.
+        If the user is more than 3 m away (`RETURN_M`), the root leaps to the user. The pose stage then changes the
+        field `run` of the pose.
         """
         s = self.settings
         away = float(math.hypot(*(position - self.root[:2]))), abs(wrap(yaw - self.root[2]))
@@ -141,18 +144,19 @@ class RootControl:
         self.root[:] = x + c * rx - s * ry, y + s * rx + c * ry, wrap(ryaw + yaw)
 
     def jumped(self, before: F64, after: F64) -> None:
-        """Keep the velocity difference of a jump, so that it can decay. The velocities are in the root's axes."""
+        """Store the difference of the root's velocities `before` and `after` a jump (in root axes), so that it decays.
+        """
         self.residual += before - after
 
     def step(self, dt: float, delta: tuple[float, float, float], position: F64, yaw: float) -> None:
-        """`delta`: root motion of the clip in this step (x, y, turn); `position`, `yaw`: the desired ones."""
+        """Move the root by the motion `delta` (x, y, turn) of the clip, and pull it to the desired position and yaw."""
         if dt > 0:
             move_root(self._state, self._tuning, dt, *delta, position, yaw)
 
 
 @lru_cache(maxsize=64)
 def _tuning(s: RootControlSettings) -> F64:
-    """The settings as the numbers that `move_root` takes."""
+    """Return the settings as an array for the function `move_root`."""
     share = s.synchronization if s.root_mode == "synchronization" else -1.0
     return np.array([
         share, s.jump_halflife, s.pull_share, s.position_halflife, s.position_accuracy, s.facing_halflife,
@@ -164,7 +168,7 @@ def _tuning(s: RootControlSettings) -> F64:
 def move_root(
     state: F64, tuning: F64, dt: float, dx: float, dy: float, turn: float, position: F64, yaw: float
 ) -> None:
-    """One step of RootControl. `state` (13,): root, velocity, residual, extension, returning."""
+    """Run one step of `RootControl`. `state` (13,) holds its arrays root, velocity, residual, extension, returning."""
     share, jump_halflife, pull_share = tuning[0], tuning[1], tuning[2]
     root, velocity, residual, extension, returning = state[0:3], state[3:6], state[6:9], state[9:11], state[11:13]
     x, y, start = root[0], root[1], root[2]
@@ -175,7 +179,7 @@ def move_root(
     else:
         rate = LN2 / jump_halflife
         left = math.exp(-rate * dt)
-        decayed = (1.0 - left) / rate  # integral of the decay over dt, so the result is exact in dt
+        decayed = (1.0 - left) / rate  # This is the integral of the decay over `dt`, so any `dt` gives the same motion.
         dx, dy, turn = dx + decayed * residual[0], dy + decayed * residual[1], turn + decayed * residual[2]
         for i in range(3):
             residual[i] *= left
@@ -193,7 +197,7 @@ def move_root(
         if distance >= 1e-12:
             rest = _after_pull(dt, distance, tuning[3], pull_share * own, tuning[4], extension[0]) / distance
             root[0], root[1] = position[0] - to_x * rest, position[1] - to_y * rest
-        # A walking root may also be turned, by up to pull_share times 1 rad for each metre walked.
+        # While the avatar walks, the pull turns the root by up to `pull_share` times 1 rad per metre.
         error = wrapped(yaw - root[2])
         rest = _after_pull(dt, abs(error), tuning[5], pull_share * (abs(turn) + own), tuning[6], extension[1])
         root[2] = yaw - math.copysign(rest, error)
@@ -205,7 +209,7 @@ def move_root(
 
 @njit
 def wrapped(angle: float) -> float:
-    """Angle in −π … π; an angle that is already in this range is returned unchanged, bit for bit."""
+    """Return the equivalent angle between −π and π. An angle that is already in this range is returned unchanged."""
     return float(angle - 2.0 * math.pi * np.round(angle / (2.0 * math.pi)))
 
 
@@ -213,7 +217,7 @@ def wrapped(angle: float) -> float:
 def _after_pull(
     dt: float, distance: float, halflife: float, allowed: float, accuracy: float, extension: float
 ) -> float:
-    """The remaining distance after the correction of one step."""
+    """Return the remaining distance (or angle) to the target after the pull of one step."""
     pull = min(distance * (1.0 - 2.0 ** (-dt / halflife)), allowed)
     inside, wall = fitted.SOFT_WALL * accuracy + extension, accuracy + extension
     if distance > inside and accuracy > 0:

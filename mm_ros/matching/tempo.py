@@ -1,6 +1,6 @@
-"""Playback speed that catches up with the desired trajectory or waits for it.
+"""Change the playback speed so that the avatar catches up with the user or waits.
 
-Unlike a correction of the root, a change of the playback speed does not make planted feet slide.
+Unlike a correction of the root, a change of the playback speed does not make standing feet slide.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from mm_ros.maths.jit import njit
 
 
 def desired_tempo(own: F64, root: F64, desired: Trajectory, limit: float) -> float:
-    """Return the tempo (relative playback speed), between 1 - `limit` and 1 + `limit`.
+    """Return the playback speed relative to the speed of the clip, between 1 - `limit` and 1 + `limit`.
 
-    `own`: velocity of the clip's root at tempo 1 (forward, left, turn); `root`: x, y, yaw in the room; `desired`: the
-    desired trajectory.
+    `own` is the velocity of the clip's root (forward, left, turn), and `root` is x, y and yaw of the avatar's root in
+    the room.
     """
     return _tempo(own, root, desired.position, desired.yaw, limit)
 
