@@ -1,1 +1,1 @@
-"""Sources of matched poses: database search, learned networks, state machine."""
+"""Sources of matched poses: database search, learned networks, and a state machine."""

@@ -1,4 +1,4 @@
-"""Conversion of a mask (height band and tags) to the condition vector of the projector."""
+"""Convert a mask of height band and tags to the condition vector of the projector network."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from mm_ros.search import Mask
 
 
 def condition_of(mask: Mask, tags: int) -> F32:
-    """Vector (3 · tags,) of zeros and ones for all_of, any_of and none_of; each of the three parts has one column per
-    tag, in the order of the database.
+    """Return the condition vector (3 · tags,) of a mask, which consists of zeros and ones.
+
+    Its three parts are `all_of`, `any_of` and `none_of`. Each part has one number per tag, in the order of the
+    database.
     """
     bits = np.arange(tags, dtype=np.uint64)
     parts = [(np.uint64(b) >> bits) & np.uint64(1) for b in (mask.all_of, mask.any_of, mask.none_of)]

@@ -1,7 +1,7 @@
 """The learned engine (Holden 2020): networks replace playback and search of the database.
 
-A state is the normalized features of a frame and its latent numbers. The source holds two consecutive frames and
-interpolates between them, so that any display rate is possible.
+The state of a network consists of the normalized features of a frame and the latent numbers of this frame. This pose
+source stores two consecutive frames and interpolates between them, so that any display rate is possible.
 """
 
 from __future__ import annotations
@@ -27,28 +27,32 @@ from mm_ros.maths.quat import Row
 from mm_ros.motion.database import MotionDatabase
 from mm_ros.search import ANY_FRAME, Mask
 
-ASKED_AGAIN, LONGEST_STEP = 4, 4.0  # maximum number of repeated projections; initial step length of a repetition
-MOST_FRAMES = 60  # maximum number of frames per step; longer intervals are cut
+ASKED_AGAIN, LONGEST_STEP = 4, 4.0  # The projector is repeated at most 4 times, with an initial step length of 4.
+MOST_FRAMES = 60  # Playback advances by at most this many frames in one step.
 
 
 class LearnedNetworks(Protocol):
-    """The networks of a model file. `digest` describes the motion: skeleton, layout, bands, tags and example frames."""
+    """Networks of a model file.
+
+    `digest` is a small database that holds skeleton, feature layout, height bands, tags and some example frames.
+    """
 
     digest: MotionDatabase
     weights: F32  # (D,) feature weights with which the projector was trained
 
     def project(self, query_and_condition: F32) -> F32:
-        """Return the state nearest to the query (D) under the condition (C)."""
+        """Return the state that is nearest to a query of D numbers among the frames that a condition of C numbers
+        allows."""
 
     def pose(self, state: F32) -> F32:
-        """Return the pose vector of a state (matching/engines/pose_code.py)."""
+        """Return the pose vector of a state. `matching/engines/pose_code.py` describes this vector."""
 
     def step(self, state: F32) -> tuple[F32, F32]:
         """Return the state and the pose vector of the next frame."""
 
 
 def check_model(networks: LearnedNetworks | None, database: MotionDatabase) -> LearnedNetworks:
-    """Return the model. Raise MmRosError if the model does not fit the database."""
+    """Return `networks`, or raise MmRosError if the networks do not fit the database."""
     if networks is None:
         raise MmRosError("engine 'learned' needs a model, and none was loaded")
     own = networks.digest
@@ -72,7 +76,7 @@ def check_model(networks: LearnedNetworks | None, database: MotionDatabase) -> L
 
 @njit
 def rates(positions: Row, rotations: Row, rate: float, velocities: Row, angular: Row) -> None:
-    """Write the velocities between two consecutive frames (2, J, …), in the parent's axes, to both frames."""
+    """Compute the velocities of the joints between two consecutive frames (2, J, …), and write them to both frames."""
     for j in range(1, positions.shape[1]):
         for k in range(3):
             velocities[0, j, k] = velocities[1, j, k] = (positions[1, j, k] - positions[0, j, k]) * rate
@@ -94,7 +98,7 @@ _TO_ROOT = default_skeleton().ancestors(HEAD)
 
 @njit
 def head_height(positions: Row, rotations: Row) -> float:
-    """Height of the head joint above the root [m], from local positions and rotations (J, …)."""
+    """Compute the height of the head joint above the root [m] from local positions and rotations (J, …)."""
     at = quat.get3(positions, HEAD)
     for joint in _TO_ROOT:
         at = quat.add(quat.get3(positions, joint), quat.rotate(quat.get4(rotations, joint), at))
@@ -102,8 +106,8 @@ def head_height(positions: Row, rotations: Row) -> float:
 
 
 def share_of(weights: F32, trained: F32) -> F32:
-    """Ratio of each weight to its weight in the training, scaled so that the largest ratio is 1. Features that had no
-    weight in training keep the share 1.
+    """Return the ratio of each feature weight to its weight in the training, scaled so that the largest ratio is 1. For
+    features that had no weight in the training, the ratio is 1.
     """
     known = trained > 0
     share = np.ones(len(weights), np.float32)
@@ -115,10 +119,10 @@ def share_of(weights: F32, trained: F32) -> F32:
 
 
 class LearnedSource:
-    """A PoseSource that runs networks instead of a database."""
+    """Pose source that runs networks instead of searching a database."""
 
     name = LEARNED
-    fraction: float  # position between the two frames, 0 … 1
+    fraction: float  # position of the playback time between the two frames, from 0 to 1
     since_jump: float
     _states: list[F32]
     _codes: list[F32]
@@ -134,7 +138,7 @@ class LearnedSource:
         self.restart()
 
     def restart(self) -> None:
-        """Go to a fixed initial pose, so that results do not depend on the state before."""
+        """Go to a fixed initial pose, so that later results do not depend on earlier states."""
         self.mask: Mask = ANY_FRAME
         self._touching = np.zeros(2, np.bool_)
         still = self._projector_input(np.asarray(self.database.features[0], np.float32), ANY_FRAME)
@@ -195,8 +199,10 @@ class LearnedSource:
         return Answer(True, cost, continuing)
 
     def _returns_to_band(self, found: F32, heights: tuple[float, float]) -> bool:
-        """Whether the motion has left the height band and the found state is nearer to it. The stepper ignores bands,
-        so such a state is accepted at any cost."""
+        """Return whether the motion has left the height band, and the state `found` is nearer to the band.
+
+        In this case the state is accepted at any cost, because the stepper network ignores height bands.
+        """
         i = int(self.fraction >= 0.5)
         out = self._outside(self._joints[0][i], self._joints[1][i], heights)
         if out < fitted.BAND_LEEWAY:
@@ -206,18 +212,19 @@ class LearnedSource:
         return self._outside(positions, rotations, heights) < out - fitted.BAND_LEEWAY / 2
 
     def _outside(self, positions: Row, rotations: Row, heights: tuple[float, float]) -> float:
-        """Distance of the head height from the range `heights`, as a share of the standing head height."""
+        """Return the distance of the head height from the range `heights`, as a share of the standing head height."""
         ratio = head_height(positions, rotations) / self.database.skeleton.head_height
         return max(heights[0] - ratio, ratio - heights[1], 0.0)
 
     def _answer(self, ask: SearchRequest) -> tuple[F32, float]:
-        """The projected state and its cost.
+        """Return the state that the projector finds, and the cost of this state.
 
-        The projector finds the nearest state under the weights of its training. For other weights (`quality`,
-        `responsiveness`, `weights`) the projector runs again with a modified query. Let w be the training's weights, s
-        the shares of `share_of` (at most 1) and x the state so far. Then Σ w s (q - y)² is at most Σ w (x + s (q - x) -
-        y)² plus a constant, with equality at y = x. Therefore an exact answer to the query x + s (q - x) costs no more
-        than x. Longer steps may not reduce the cost, but if they do, they reduce it faster, so they are tried first.
+        The projector finds the nearest state for the feature weights of its training. If the settings `quality`,
+        `responsiveness` or `weights` give other weights, the projector runs again with a modified query. Let w be the
+        weights of the training, s the result of `share_of` (at most 1), q the query and x the state found so far. Then
+        for every state y, Σ w s (q - y)² is at most Σ w (x + s (q - x) - y)² plus a constant, with equality at y = x.
+        Therefore an exact answer to the query x + s (q - x) costs no more than x. A longer step toward q may reduce the
+        cost faster or not at all, so longer steps are tried first.
         """
         share = share_of(ask.weights, self.networks.weights)
         found = self.networks.project(self._projector_input(ask.query, ask.mask)).copy()
@@ -262,7 +269,7 @@ class LearnedSource:
 def _add_motion(
     x: float, y: float, yaw: float, code: F32, start: float, stop: float, rate: float
 ) -> tuple[float, float, float]:
-    """Add the part from `start` to `stop` of one frame's root motion to a displacement x, y, yaw."""
+    """Add the root motion of a part of a frame, from `start` to `stop` (0 to 1), to the displacement x, y and yaw."""
     forward, left, turn = (float(v) / rate for v in code[pc.ROOT_VELOCITY])
     heading, share = yaw - start * turn, stop - start
     c, s = math.cos(heading), math.sin(heading)

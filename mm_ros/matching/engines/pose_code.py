@@ -1,8 +1,8 @@
-"""The pose vector of the learned engine, which the decompressor outputs for a frame.
+"""Convert poses to pose vectors and back. A pose vector is the output of the decompressor network for one frame.
 
-The vector contains 6D rotations (the first two columns of each joint's matrix), the position of the hips, the velocity
-of the root to the next frame in its own axes, and two contacts. Other joints are at the skeleton's offsets; joint
-velocities follow from two frames.
+A pose vector contains the rotations of the joints, the position of the hips, the velocity of the root in root axes, and
+the contacts of both feet. A rotation is stored as the first two columns of its matrix. The positions of the other
+joints follow from the skeleton, and the velocities of the joints follow from two consecutive frames.
 """
 
 from __future__ import annotations
@@ -19,16 +19,18 @@ from mm_ros.maths import rotations as rot
 from mm_ros.maths.jit import njit
 from mm_ros.maths.quat import Quat, Row
 
-MOVED = len(NAMES) - 1  # canonical joints with a rotation: all except the virtual root
+MOVED = len(NAMES) - 1  # A pose vector has the rotations of all joints except the root.
 ROTATIONS = slice(0, 6 * MOVED)
 HIPS_POSITION = slice(6 * MOVED, 6 * MOVED + 3)
 ROOT_VELOCITY = slice(6 * MOVED + 3, 6 * MOVED + 6)  # m/s forward, m/s left, rad/s
-CONTACTS = slice(6 * MOVED + 6, 6 * MOVED + 8)  # encoded motion: 1 or -1; network output: log odds of contact
+# Contacts are 1 or -1 in the training data, and log odds in the output of the network.
+CONTACTS = slice(6 * MOVED + 6, 6 * MOVED + 8)
 WIDTH = 6 * MOVED + 8
 
 
 def encode(positions: Any, rotations: Any, root_velocity: Any, contacts: Any) -> F32:
-    """Make pose vectors (N, WIDTH) of local transforms (N, J, …), root velocity (N, 3), contacts (N, 2) of 0 or 1."""
+    """Make pose vectors (N, WIDTH) from local positions and rotations of the joints, root velocities (N, 3) and
+    contacts (N, 2), which are 0 or 1."""
     out = np.empty((len(positions), WIDTH), np.float32)
     matrices = rot.to_matrix(np.asarray(rotations)[:, 1:])
     out[:, ROTATIONS] = np.concatenate([matrices[..., 0], matrices[..., 1]], -1).reshape(len(out), -1)
@@ -40,8 +42,10 @@ def encode(positions: Any, rotations: Any, root_velocity: Any, contacts: Any) ->
 
 @njit
 def rotation_of(x: Row, y: Row) -> Quat:
-    """Convert a 6D rotation to a quaternion: x is normalized, and y is made orthogonal to x. Vectors without a
-    direction get a fallback axis.
+    """Convert the first two columns `x` and `y` of a rotation matrix to a quaternion.
+
+    The vector `x` is normalized, and `y` is made orthogonal to `x`. A vector without a direction is replaced by a fixed
+    axis.
     """
     a = quat.unit(x, (1.0, 0.0, 0.0))
     b = quat.unit(quat.sub(y, quat.scale(a, quat.dot(a, y))), quat.unit((-a[1], a[0], 0.0), (0.0, 1.0, 0.0)))
@@ -61,7 +65,8 @@ def rotation_of(x: Row, y: Row) -> Quat:
 
 @njit
 def decode(code: Row, offsets: Row, positions: Row, rotations: Row) -> None:
-    """Write the positions (J, 3) and rotations (J, 4) of one pose vector; the root row is the identity."""
+    """Decode one pose vector to local positions (J, 3) and rotations (J, 4) of the joints. The root has the identity.
+    """
     count = offsets.shape[0]
     for j in range(1, count):
         at = 6 * (j - 1)

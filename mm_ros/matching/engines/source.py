@@ -1,4 +1,4 @@
-"""Pose sources: the interface that the matcher uses, and the source that searches and plays a database."""
+"""Interface of pose sources, and the pose source that searches and plays a database."""
 
 from __future__ import annotations
 
@@ -23,40 +23,41 @@ ANY_HEIGHT = (-math.inf, math.inf)
 
 @dataclass(frozen=True)
 class SearchRequest:
-    """A request to a source for the frame that continues the pose and follows the desired trajectory."""
+    """Request to a pose source for the frame that best continues the pose and follows the desired trajectory."""
 
     query: F32  # (D,) normalized
     weights: F32  # (D,)
-    mask: Mask  # tag bits that a frame must have for the height band and the tag query
-    tags: Mask  # mask of the tag query alone, which is used if no frame matches `mask`
+    mask: Mask  # mask of the frames that match the height band and the tag query
+    tags: Mask  # mask of the frames that match the tag query, which is used if no frame matches `mask`
     can_continue: bool
-    margin: float  # minimum relative cost reduction for a jump
-    jump_cost: float  # minimum absolute cost reduction for a jump, on top of `margin`
-    exclusion_s: float  # minimum distance of a jump target from the current frame
-    explain: bool = False  # whether to return the next best frames, too
-    band_grace_s: float = 0.0  # s; motion that leaves the height band may continue for this time
-    height_ratio: float = 1.0  # desired head-height ratio; motion outside the band may continue only near this ratio
-    heights: tuple[float, float] = ANY_HEIGHT  # lowest and highest head-height ratio of the band
+    margin: float  # minimum relative cost reduction for a jump to another frame
+    jump_cost: float  # minimum absolute cost reduction for a jump to another frame, in addition to `margin`
+    exclusion_s: float  # minimum time between the current frame and a frame of the same clip to which playback jumps
+    explain: bool = False  # If true, the next best frames are returned, too.
+    band_grace_s: float = 0.0  # Motion that leaves the height band may continue for this time.
+    height_ratio: float = 1.0  # head height of the user, divided by the standing head height
+    heights: tuple[float, float] = ANY_HEIGHT  # limits of the height band, divided by the standing head height
 
 
 @dataclass
 class Answer:
     jumped: bool
     cost: float
-    continue_cost: float  # cost of continuing; inf if continuing was impossible
+    continue_cost: float  # cost of continuing at the current frame, or infinity if this was impossible
     runner_up_frames: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
     runner_up_clips: tuple[str, ...] = ()
     runner_up_costs: F32 = field(default_factory=lambda: np.zeros(0, np.float32))
 
     @staticmethod
     def bound(ask: SearchRequest, continue_cost: float) -> float:
-        """Upper bound of the cost of a jump target."""
+        """Return the cost below which a frame is good enough for a jump."""
         return max(0.0, continue_cost * (1 - ask.margin) - ask.jump_cost)
 
 
 class PoseSource(Protocol):
-    """Interface of a source that plays motion and jumps to better frames. `database` describes the motion: skeleton,
-    layout, bands and tags.
+    """Interface of a pose source, which plays motion and jumps to better frames.
+
+    Its `database` describes skeleton, feature layout, height bands and tags of the motion.
     """
 
     name: str  # a value of the setting `engine`
@@ -65,34 +66,36 @@ class PoseSource(Protocol):
 
     @property
     def remaining(self) -> float:
-        """Seconds until a search is required because the motion ends."""
+        """Return the time until a search is required because the motion ends [s]."""
 
     def restart(self) -> None: ...
 
     def set_scale(self, scale: float) -> None: ...
 
     def advance(self, dt: float) -> tuple[float, float, float]:
-        """Advance by dt seconds. Return the root motion (x, y, turn) in the user's scale, in the previous root axes."""
+        """Advance playback by `dt` seconds. Return the motion of the root (x, y, turn) in its previous axes, scaled to
+        the user's size."""
 
     def root_velocity(self) -> F64: ...
 
     def pose(self) -> tuple[F32, F32, F32, F32]:
-        """Local positions, rotations, velocities, angular velocities: new arrays, in the user's scale."""
+        """Return local positions, rotations, velocities and angular velocities of the joints, scaled to the user's
+        size, in new arrays."""
 
     def contacts(self) -> NDArray[np.bool_]: ...
 
     def features(self) -> F32:
-        """Normalized features (D,) of the current frame."""
+        """Return the normalized features (D,) of the current frame."""
 
     def find(self, ask: SearchRequest) -> Answer:
-        """Search, and jump if a sufficiently better frame exists."""
+        """Search for a better frame, and jump to this frame if it is good enough."""
 
     def tell(self, match: Match) -> None:
-        """Write the current clip, frame and time to the Match."""
+        """Write the current clip, frame and playback time to `match`."""
 
 
 class PlayheadReport:
-    """Writes the position of a player in its database to a Match."""
+    """Writer of the playback position into a `Match`."""
 
     def __init__(self, database: MotionDatabase):
         self._database, self._hashes = database, (database.hash, database.layout.hash_number)
@@ -110,7 +113,7 @@ class PlayheadReport:
 
 
 class SearchSource:
-    """The database as a pose source: exact search, and playback frame by frame."""
+    """Pose source that searches a database exactly, and plays its clips."""
 
     name = SEARCH
 
@@ -126,7 +129,7 @@ class SearchSource:
         self.queries = QueryBuilder(database, scale)
         self.pose = self.player.pose
         self._contacts: NDArray[np.bool_] = np.asarray(database.contacts) != 0
-        self._out_of_band_s = 0.0  # s; time for which the motion has been outside the requested band
+        self._out_of_band_s = 0.0  # time for which the motion has been outside the requested height band
         self.root_velocity = self.player.root_velocity
 
     @property
@@ -179,7 +182,9 @@ class SearchSource:
         return answer
 
     def _may_continue(self, ask: SearchRequest, current: int) -> bool:
-        """Whether continuing is allowed. Some tolerance is needed, because bands with little motion consist of short
+        """Return whether playback may continue at the current frame.
+
+        Frames outside the height band are tolerated for a short time, because bands with little motion consist of short
         fragments. If playback had to jump at the end of each fragment, the body would hardly move.
         """
         if self._fits(ask.mask, current):
@@ -187,20 +192,20 @@ class SearchSource:
             return True
         ratio = float(self.database.head_height_ratio[current])
         if ask.heights != ANY_HEIGHT and ask.heights[0] + fitted.BAND_EDGE < ratio < ask.heights[1] - fitted.BAND_EDGE:
-            # the height is well within the band, but the frame is not in the band, for example when a body bends over
-            # on tiptoe
+            # The head height is well within the band although the frame has another posture, such as bending on tiptoe.
             return False
         near = abs(ratio - ask.height_ratio) < fitted.BAND_LEEWAY
         return near and self._out_of_band_s < ask.band_grace_s and self._fits(ask.tags, current)
 
     def _fits(self, mask: Mask, frame: int) -> bool:
-        """Whether the tags of a frame match a mask."""
+        """Return whether the tags of a frame match a mask."""
         bits = int(self.database.tags[frame])
         some = not mask.any_of or bool(bits & mask.any_of)
         return some and bits & mask.all_of == mask.all_of and not bits & mask.none_of
 
     def _search_fallback(self, ask: SearchRequest) -> tuple[int, float]:
-        """Search by tags alone, and then in all frames, because no frame has both the height band and the tags."""
+        """Search the frames that match the tag query, and then all frames. This is needed if no frame matches both the
+        height band and the tag query."""
         for mask in (ask.tags, Mask()):
             frame, cost = self.engine.search(ask.query, ask.weights, mask=mask)
             if frame >= 0:

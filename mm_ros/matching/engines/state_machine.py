@@ -1,5 +1,7 @@
-"""Engine "state_machine": idle, walk and run loops with cross-fades. This engine is the baseline for motion
-matching."""
+"""Engine "state_machine": blend between three loops for standing, walking and running.
+
+Motion matching is compared with this simple engine.
+"""
 
 from __future__ import annotations
 
@@ -33,12 +35,13 @@ Pose = tuple[F32, F32, F32, F32]
 @dataclass(frozen=True)
 class Loop:
     first: int
-    last: int  # last frame of the loop, whose pose is similar to the first one
+    last: int  # index of the last frame of the loop, whose pose is similar to that of the first frame
     speed: float  # m/s
 
 
 def find_loop(database: MotionDatabase, speed: float) -> Loop:
-    """The loop that moves straight ahead at about this speed with a usual posture and the most similar ends."""
+    """Find the part of a clip that moves straight ahead at about `speed`, has a usual posture, and has similar first
+    and last frames."""
     shortest, longest = round(fitted.SHORTEST_LOOP_S * database.rate), round(fitted.LONGEST_LOOP_S * database.rate)
     starts = [
         np.arange(a, b - longest - 1, 3) for a, b in zip(database.range_starts, database.range_stops, strict=True)
@@ -63,8 +66,8 @@ def find_loop(database: MotionDatabase, speed: float) -> Loop:
 
 
 def _dissimilarities(database: MotionDatabase, rows: NDArray[np.int64], frames: int) -> F64:
-    """Distance [m] between the mean posture of each piece and the median posture of all pieces, because databases also
-    contain unusual walks.
+    """Return the distance [m] between the mean posture of each candidate and the median posture of all candidates. It
+    serves to avoid unusual walks.
     """
     at = rows[:, None] + np.linspace(0, frames, SAMPLES).astype(np.int64)
     positions, rotations = (np.asarray(a[at.ravel()], np.float64) for a in (database.positions, database.rotations))
@@ -75,7 +78,7 @@ def _dissimilarities(database: MotionDatabase, rows: NDArray[np.int64], frames: 
 
 
 def _sums(database: MotionDatabase) -> F64:
-    """Cumulative sums of the root's velocity (x, y) and turn rate before each frame (N + 1, 3)."""
+    """Return the cumulative sums (N + 1, 3) of the root's velocity (x, y) and turn rate before each frame."""
     rates = np.column_stack(
         [np.asarray(database.velocities[:, 0, :2], np.float64), np.asarray(database.angular_velocities[:, 0, 2])]
     )
@@ -83,12 +86,12 @@ def _sums(database: MotionDatabase) -> F64:
 
 
 def _means(sums: F64, rows: NDArray[np.int64], frames: int) -> F64:
-    """Mean velocity of the root (x, y) and turn rate over `frames` frames from each row."""
+    """Return the mean velocity (x, y) and turn rate of the root over `frames` frames from each row on."""
     return np.asarray((sums[rows + frames] - sums[rows]) / frames)
 
 
 class StateMachineStage:
-    """A replacement for MatcherStage with the same interface: `step(Trajectory) → (AvatarPose, Match)`."""
+    """Stage of the engine "state_machine", which has the same interface as `MatcherStage`."""
 
     def __init__(
         self, database: MotionDatabase, scale: float = 1.0, settings: MatcherSettings | None = None, run: int = 0
@@ -97,7 +100,7 @@ class StateMachineStage:
         self.loops = tuple(find_loop(database, s) for s in fitted.LOOP_SPEEDS)
         self.control = RootControl(settings or MatcherSettings())
         self.settings = settings or MatcherSettings()
-        # part of the interface of MatcherStage; this class does not use it
+        # These attributes are part of the interface of `MatcherStage`, but the state machine does not use them.
         self.explain, self.clock = False, lambda: 0.0
         self._report = PlayheadReport(database)
         self.scale, self.segments = scale, WHOLE
@@ -121,7 +124,7 @@ class StateMachineStage:
 
     @property
     def memory_bytes(self) -> int:
-        """Memory of the frames of the three loops (idle, walk, run)."""
+        """Return the memory that the frames of the three loops take [bytes]."""
         row = sum(a[0].nbytes for a in (self.database.positions, self.database.rotations, self.database.velocities,
                                         self.database.angular_velocities, self.database.contacts))  # fmt: skip
         return int(row) * sum(loop.last - loop.first + 1 for loop in self.loops)
@@ -134,7 +137,7 @@ class StateMachineStage:
         self._fade = 1.0
 
     def step(self, desired: Trajectory) -> tuple[AvatarPose, Match] | None:
-        """Return the pose for a desired trajectory and its Match, or None for a late or duplicate one."""
+        """Return the pose for a desired trajectory and its `Match`, or None for a late or duplicate trajectory."""
         verdict, dt = self.timeline.judge(desired.stamp_ns, desired.epoch, desired.new_from_old)
         if verdict == DROP:
             return None
@@ -212,7 +215,7 @@ def matcher_stage(
     run: int = 0,
     learned: LearnedNetworks | None = None,
 ) -> MatcherStage | StateMachineStage:
-    """Create the stage for `settings.engine`."""
+    """Create the matcher stage of the engine that `settings.engine` names."""
     if settings.engine == STATE_MACHINE:
         return StateMachineStage(database, scale, settings, run)
     return MatcherStage(settings, database, scale, run, learned)

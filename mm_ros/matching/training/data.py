@@ -1,4 +1,4 @@
-"""Training data from a database: pose vectors, features, windows of frames, queries and their exact answers."""
+"""Make training data from a database: pose vectors, features, windows of frames, queries and their exact answers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mm_ros.motion.features import DIRECTION, POSITION, VELOCITY
 from mm_ros.search import DEFAULT, Engine, Mask, make_engine
 
 I64 = NDArray[np.int64]
-END_MARGIN_S = 0.5  # the default of the matcher's end_margin
+END_MARGIN_S = 0.5  # This value is equal to the default of the setting `end_margin`.
 BAND = "band_"
 
 
@@ -26,16 +26,16 @@ BAND = "band_"
 class MotionData:
     database: MotionDatabase
     codes: F32  # (N, WIDTH) pose vectors
-    rates: F32  # (N, WIDTH) time derivatives of the pose vectors: central differences within the clip
+    rates: F32  # (N, WIDTH) time derivatives of the pose vectors, computed within each clip
     features: F32  # (N, D) normalized
-    chance: F64  # (N,) sampling probability; rare combinations of tags are oversampled
+    chance: F64  # (N,) probability with which each frame is drawn, which is higher for rare combinations of tags
 
     @property
     def rate(self) -> float:
         return self.database.rate
 
     def starts_of_windows(self, frames: int) -> I64:
-        """Rows at which a window of `frames` frames fits into the clip."""
+        """Return the rows at which a window of `frames` frames can start within a clip."""
         ranges = zip(self.database.range_starts, self.database.range_stops, strict=True)
         return np.concatenate([np.arange(a, max(a, b - frames + 1)) for a, b in ranges])
 
@@ -57,7 +57,8 @@ def motion_data(database: MotionDatabase) -> MotionData:
 
 
 def root_steps(d: MotionDatabase) -> F32:
-    """Velocity of the root to the next frame (N, 3), in its own axes: m/s forward, m/s left, rad/s."""
+    """Compute the velocities (N, 3) of the root from each frame to the next in root axes: forward [m/s], left [m/s] and
+    turn rate [rad/s]."""
     p, q = np.asarray(d.positions[:, 0], np.float64), np.asarray(d.rotations[:, 0], np.float64)
     moved = rot.rotate(rot.inverse(q[:-1]), p[1:] - p[:-1])
     turned = rot.wrap_angle(rot.yaw_of(q[1:]) - rot.yaw_of(q[:-1]))
@@ -71,7 +72,7 @@ def root_steps(d: MotionDatabase) -> F32:
 
 
 class Drawing:
-    """Selects random rows of a set by their probability."""
+    """Random selection of `rows`, with the probability of each row in `chance`."""
 
     def __init__(self, rows: I64, chance: F64) -> None:
         self.rows = rows
@@ -84,15 +85,15 @@ class Drawing:
 
 @dataclass
 class Questions:
-    """Inputs of the projector and the answers of the exact search."""
+    """Inputs of the projector, and the frames that the exact search finds for them."""
 
     inputs: F32  # (Q, D + C) query and condition
-    answers: I64  # (Q,) rows of the database
+    answers: I64  # (Q,) index of the found frame in the database
     costs: F32  # (Q,)
 
 
 class QuerySampler:
-    """Draws queries like those of the matcher: the features of a pose with any desired trajectory."""
+    """Random queries like those of the matcher, which combine the features of a pose with any desired trajectory."""
 
     def __init__(self, data: MotionData, weights: F32, seed: int) -> None:
         d = data.database
@@ -105,7 +106,7 @@ class QuerySampler:
         searchable = np.concatenate(
             [np.arange(a, max(a, b)) for a, b in zip(d.range_starts, self.engine.corpus.searchable_stops, strict=True)]
         )
-        self.kinds = np.unique(np.asarray(d.tags)[searchable])  # combinations of tags that a search can give
+        self.kinds = np.unique(np.asarray(d.tags)[searchable])  # combinations of tags among the searchable frames
         self.bands = sum(1 << i for i, n in enumerate(d.tag_names) if n.startswith(BAND))
         self.positions = [d.layout.offsets[f.name] for f in d.layout.features if f.kind == POSITION]
         self.directions = [d.layout.offsets[f.name] for f in d.layout.features if f.kind in (DIRECTION, VELOCITY)]
@@ -114,7 +115,8 @@ class QuerySampler:
         )
 
     def pool(self, index: int, count: int) -> Questions:
-        """Draw questions. The same index gives the same questions, so that training can stop and resume."""
+        """Draw `count` queries and search for their answers. The same `index` always gives the same queries, so that
+        the training can stop and resume."""
         rng = np.random.default_rng([self.seed, 77, index])
         rows = self.rows.draw(count, rng)
         queries = self._queries(rows, rng)
@@ -132,13 +134,13 @@ class QuerySampler:
     def _queries(self, rows: I64, rng: np.random.Generator) -> F32:
         d, count = self.data.database, len(rows)
         out = self.data.features[rows].copy()
-        other = rng.random(count) < 0.5  # this query takes the trajectory of another frame
+        other = rng.random(count) < 0.5  # These queries get the trajectory of another frame.
         out[np.ix_(other, self.trajectory)] = self.data.features[
             np.ix_(self.rows.draw(int(other.sum()), rng), self.trajectory)
         ]
         raw = out * d.feature_std + d.feature_mean
-        # In live use the avatar's root differs from the desired one. Therefore all times are turned and shifted by the
-        # same random amount.
+        # In live use the avatar's root is not at its desired position. Therefore the trajectory of each query is turned
+        # and shifted by a random amount.
         off = rng.random(count) < 0.7
         turn = np.where(off, rng.normal(0, 0.25, count), 0.0)
         shift = np.where(off[:, None], rng.normal(0, 0.08, (count, 2)), 0.0)
@@ -151,7 +153,7 @@ class QuerySampler:
         return np.ascontiguousarray(out + rng.normal(0, 1, out.shape) * 0.6 * noisy[:, None], np.float32)
 
     def _masks(self, rows: I64, rng: np.random.Generator) -> list[Mask]:
-        """One mask per row: mostly the height band of the row, sometimes another band or a tag query."""
+        """Draw a mask for each row: in most cases the height band of the row, else another band or a tag query."""
         tags = np.asarray(self.data.database.tags)[rows]
         elsewhere = self.kinds[rng.integers(len(self.kinds), size=len(rows))]
         dice = rng.random(len(rows))
@@ -171,8 +173,8 @@ class QuerySampler:
         return bool(mask.matches(self.kinds).any())
 
     def _tag_queries(self, rng: np.random.Generator) -> list[Mask]:
-        """Draw at most 61 masks: all frames, or a tag query, often within a height band. The number is limited,
-        because each different mask needs a separate search for its questions.
+        """Draw at most 61 masks. One mask allows all frames, and the others are random tag queries, often combined with
+        a height band. The number is limited, because each mask needs a separate search.
         """
         out = [Mask()]
         for _ in range(60):

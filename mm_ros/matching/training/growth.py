@@ -1,6 +1,6 @@
-"""Measure how accuracy depends on the amount of motion and the network width.
+"""Measure how the accuracy of the learned engine depends on the amount of motion and on the width of the networks.
 
-Szkaradek 2024 (5.3.4) found that the accuracy decreases when only the amount of data grows.
+Szkaradek 2024 (section 5.3.4) found that the accuracy decreases when only the amount of motion grows.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from mm_ros.matching.training.networks import Sizes
 from mm_ros.matching.training.train import STAGES, Options, Training, expected_s, finish
 from mm_ros.motion.database import MotionDatabase
 
-SHARES, WIDTHS = (0.25, 1.0), (128, 512)  # shares of the database; widths of the networks
+SHARES, WIDTHS = (0.25, 1.0), (128, 512)  # Networks of each width are trained with each share of the database.
 
 
 def growth(database: MotionDatabase, effort: float, say: Callable[[str], None], seed: int = 0) -> list[dict[str, Any]]:
-    """Train with each share of the clips and each width for the same number of steps. Return one dict of figures per
+    """Train with each share of the clips and each width for the same number of steps, and return the figures of each
     training.
     """
     usual = Options()
@@ -54,7 +54,8 @@ def growth(database: MotionDatabase, effort: float, say: Callable[[str], None], 
 
 
 def clips_of(database: MotionDatabase, share: float, seed: int = 0) -> MotionDatabase:
-    """A database of random whole clips with at least this share of the frames. Normalization and tags are kept."""
+    """Make a database of random whole clips, which have at least `share` of the frames together. Normalization and tags
+    do not change."""
     wanted, have = share * len(database), 0
     chosen: list[int] = []
     for clip in np.random.default_rng(seed).permutation(len(database.clip_names)):

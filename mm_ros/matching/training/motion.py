@@ -1,4 +1,7 @@
-"""Stepper and projector: predict the next state, and the state nearest to a query (Holden 2020, algorithms 5, 6)."""
+"""Train the stepper, which predicts the next state, and the projector, which finds the state nearest to a query.
+
+Holden (2020) describes both networks in algorithms 5 and 6.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,9 @@ from mm_ros.matching.training.networks import Layers, Sizes
 from mm_ros.matching.training.pose import least_squares
 
 WINDOW = 20
-FEATURE, LATENT, FEATURE_SPEED, LATENT_SPEED = 2.0, 4.0, 0.4, 0.8  # loss weights of the stepper.
-# Noise as a share of a state's standard deviation, with which the stepper learns to return to the motion
+# Weights of the stepper's errors in features, latent numbers and their rates in the training loss.
+FEATURE, LATENT, FEATURE_SPEED, LATENT_SPEED = 2.0, 4.0, 0.4, 0.8
+# Noise of this size, relative to the standard deviation of the states, teaches the stepper to return to the motion.
 START_NOISE = 0.06
 
 

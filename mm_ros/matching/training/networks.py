@@ -1,4 +1,4 @@
-"""The four networks in torch, and a humanoid's forward kinematics."""
+"""Layers of the four networks in torch, and the forward kinematics of a human skeleton."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Sizes:
 
 
 class Layers(nn.Module):
-    """ReLU layers with a linear skip connection. The layers start as a given linear map and learn the residual."""
+    """ReLU layers with a linear skip connection. Before the training, the whole is a given linear map."""
 
     def __init__(self, inputs: int, outputs: int, width: int, layers: int) -> None:
         super().__init__()
@@ -47,13 +47,13 @@ class Layers(nn.Module):
 
     @torch.no_grad()
     def begin_with(self, weight: Any, bias: Any) -> None:
-        """Start as the linear map y = x · weight + bias."""
+        """Set the linear skip connection to y = x · `weight` + `bias`."""
         self.straight.weight.copy_(torch.as_tensor(weight.T, dtype=torch.float32))
         self.straight.bias.copy_(torch.as_tensor(bias, dtype=torch.float32))
 
 
 class Body(nn.Module):
-    """Forward kinematics of pose vectors, in character space: relative to the root."""
+    """Forward kinematics of pose vectors. All results are relative to the root of the body."""
 
     def __init__(self, skeleton: Skeleton) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class Body(nn.Module):
         self.back = torch.argsort(self.order)
 
     def matrices(self, codes: Tensor) -> Tensor:
-        """Local rotations (N, MOVED, 3, 3)."""
+        """Convert pose vectors to rotation matrices (N, MOVED, 3, 3) relative to the parent joints."""
         six = codes[:, pc.ROTATIONS].reshape(len(codes), pc.MOVED, 6)
         a = nn.functional.normalize(six[..., :3], dim=-1)
         b = six[..., 3:]
@@ -73,7 +73,8 @@ class Body(nn.Module):
         return torch.stack([a, b, torch.linalg.cross(a, b)], -1)
 
     def forward(self, codes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Compute positions (N, MOVED, 3), global and local rotations (N, MOVED, 3, 3) of pose vectors (N, WIDTH)."""
+        """Compute joint positions (N, MOVED, 3), global rotations and local rotations (N, MOVED, 3, 3) from pose
+        vectors (N, WIDTH)."""
         local = self.matrices(codes)
         where: list[Any] = [None] * len(self.parents)
         which: list[Any] = [None] * len(self.parents)
@@ -90,6 +91,6 @@ class Body(nn.Module):
 
 
 def angles(a: Tensor, b: Tensor) -> Tensor:
-    """Angles between rotations (…, 3, 3) [deg]."""
+    """Return the angles between the rotation matrices `a` and `b` (…, 3, 3) [deg]."""
     trace = (a * b).sum((-1, -2))
     return torch.rad2deg(torch.arccos(((trace - 1) / 2).clamp(-1, 1)))

@@ -1,4 +1,4 @@
-"""Export of decompressor, stepper and projector to one ONNX graph with half-precision weights and metadata."""
+"""Export decompressor, stepper and projector to one ONNX file with 16-bit weights and metadata."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _Graph:
         return name
 
     def half(self, name: str, value: Any) -> str:
-        """Store a constant in 16 bits with a cast to 32 bits, which the runtime does once, when it loads the graph."""
+        """Store a constant in 16 bits, and convert it to 32 bits when onnxruntime loads the file."""
         from onnx import TensorProto, helper, numpy_helper
 
         if name not in self.made:
@@ -47,7 +47,8 @@ class _Graph:
         return output
 
     def layers(self, x: str, layers: Layers, weights: str, output: str) -> str:
-        """Add the layers to the graph. `weights` names the constants, so that two uses of a network share them."""
+        """Add the layers of a network to the graph. If a network is used twice, both uses have the same name `weights`
+        and share their constants."""
         h = x
         for i, layer in enumerate(layers.hidden):
             w = self.half(f"{weights}_w{i}", layer.weight.detach().numpy().T)
@@ -65,8 +66,10 @@ class _Graph:
 
 
 def onnx_of(networks: Any, states: Any, features: int, conditions: int, metadata: dict[str, str]) -> bytes:
-    """Build the ONNX file. `networks` has the attributes decompressor, stepper and projector. States and queries are
-    clamped to the range of the motion plus a margin, so that the stepper cannot diverge."""
+    """Return the content of the ONNX file for the networks `decompressor`, `stepper` and `projector`.
+
+    The graph limits states and queries to the range of the motion plus a margin, so that the stepper cannot diverge.
+    """
     from onnx import TensorProto, helper
 
     g = _Graph()
@@ -122,8 +125,8 @@ def metadata_of(database: MotionDatabase, weights: Any, parameters: int, **more:
 
 
 def _digest(database: MotionDatabase) -> str:
-    """One frame of each combination of tags, and the frame with the least motion, which suffice for masks, bands and
-    the first pose.
+    """Return some frames of the database as text: one frame of each combination of tags, and the frame with the least
+    motion. The learned engine needs these frames for masks, height bands and the first pose.
     """
     _, first = np.unique(np.asarray(database.tags), return_index=True)
     still = int(np.argmin(np.abs(np.asarray(database.angular_velocities)).sum((1, 2))))

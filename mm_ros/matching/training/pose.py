@@ -1,4 +1,7 @@
-"""Compressor and decompressor: encode a pose as features and latent numbers, and decode it (Holden 2020, alg. 4)."""
+"""Train the compressor and the decompressor (Holden 2020, algorithm 4).
+
+The compressor encodes a pose in latent numbers. The decompressor computes the pose from features and latent numbers.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +16,15 @@ from mm_ros.matching.engines import pose_code as pc
 from mm_ros.matching.training.data import Drawing, MotionData
 from mm_ros.matching.training.networks import Body, Layers, Sizes, angles
 
-RIDGE = 1e-3  # regularization of the least squares, relative to the mean square of the inputs.
-# Loss weights of errors in joint positions [m], joint velocities [m/s], columns of rotation matrices and their rates,
-# root velocity [m/s, rad/s] and contacts.
+RIDGE = 1e-3  # Weight of the regularization in least-squares fits.
+# Weights in the training loss for errors of joint positions [m], joint velocities [m/s], columns of rotation matrices,
+# rates of these columns [1/s], root velocity [m/s, rad/s] and contacts.
 POSITION, VELOCITY, ROTATION, ROTATION_SPEED, ROOT, CONTACT = 40.0, 2.0, 10.0, 0.3, 8.0, 0.3
-LATENT_SIZE, LATENT_SPEED = 0.01, 0.01  # loss weights that keep the latent numbers small and slow
+LATENT_SIZE, LATENT_SPEED = 0.01, 0.01  # Weights in the training loss that keep the latent numbers small and slow.
 
 
 class PoseNetworks(nn.Module):
-    """The compressor gives the latents of a frame; the decompressor takes its state: features and latents."""
+    """Compressor and decompressor. The latent numbers that the compressor computes are called latents."""
 
     def __init__(self, features: int, skeleton: Skeleton, sizes: Sizes) -> None:
         super().__init__()
@@ -41,7 +44,8 @@ class PoseNetworks(nn.Module):
 
     @torch.no_grad()
     def begin(self, data: MotionData, skeleton: Skeleton) -> None:
-        """Start from a linear solution: latents are principal components of what the features cannot predict."""
+        """Initialize the networks with a linear solution. The latents are then the principal components of that part of
+        the pose vectors that a linear map of the features does not predict."""
         for name, values in (("code", data.codes), ("rate", data.rates)):
             getattr(self, f"{name}_mean").copy_(torch.as_tensor(values.mean(0)))
             getattr(self, f"{name}_scale").copy_(torch.as_tensor(np.maximum(values.std(0), 0.01)))
@@ -61,7 +65,7 @@ class PoseNetworks(nn.Module):
 
 
 def column_weights(skeleton: Skeleton) -> Any:
-    """Approximate displacement of the joints per unit of each number of a pose vector [m]."""
+    """Return by how far [m] the joints move, approximately, if a number of a pose vector changes by 1."""
     rest = skeleton.rest_positions().astype(np.float64)
     out = np.full(pc.WIDTH, 0.1)
     count = len(skeleton)
@@ -78,7 +82,7 @@ def least_squares(x: Any, y: Any) -> Any:
 
 
 class PoseTask:
-    """The training loss of the pose networks, from pairs of consecutive frames."""
+    """Training loss of compressor and decompressor, computed from pairs of consecutive frames."""
 
     def __init__(self, data: MotionData, networks: PoseNetworks, batch: int, seed: int) -> None:
         self.data, self.networks, self.batch, self.seed = data, networks, batch, seed
@@ -121,7 +125,7 @@ def _difference(pairs: Tensor) -> Tensor:
 
 @torch.no_grad()
 def all_latents(data: MotionData, networks: PoseNetworks) -> Any:
-    """Latents of all frames (N, L), float32."""
+    """Compute the latents (N, L) of all frames as float32."""
     parts = []
     for i in range(0, len(data.codes), 4096):
         s = slice(i, i + 4096)
@@ -132,7 +136,8 @@ def all_latents(data: MotionData, networks: PoseNetworks) -> Any:
 
 @torch.no_grad()
 def measured(data: MotionData, body: Body, rows: Any, out: Any) -> dict[str, float]:
-    """Errors of the pose vectors `out` for the rows, in character space; units are in the names."""
+    """Compare the pose vectors `out` with the true pose vectors of the frames `rows`. The names of the resulting errors
+    contain their units."""
     joints, turns, locals_ = [], [], []
     for i in range(0, len(rows), 4096):
         p, g, own = body(torch.from_numpy(data.codes[rows[i : i + 4096]]))

@@ -1,4 +1,7 @@
-"""Train the learned engine from a database: four networks in three seeded stages, with checkpoints to resume."""
+"""Train the four networks of the learned engine from a database in three stages.
+
+An interrupted training continues from its last checkpoint.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +32,8 @@ from mm_ros.matching.training.pose import PoseNetworks, PoseTask, all_latents
 from mm_ros.motion.database import MotionDatabase
 
 STAGES = ("pose", "stepper", "projector")
-SAVE_EVERY_S = 60.0  # time between two saved states
-TELL_EVERY_S = 15.0  # time between two lines of progress
+SAVE_EVERY_S = 60.0  # Time between two checkpoints.
+TELL_EVERY_S = 15.0  # Time between two lines of progress.
 WARM_STEPS = 100
 
 
@@ -46,8 +49,8 @@ class Options:
     projector_batch: int = 256
     learning_rate: float = 1e-3
     last_rate: float = 1e-5
-    pool: int = 100_000  # number of questions drawn at once
-    visits: int = 12  # approximate uses of each question, because the exact search costs more than a training step
+    pool: int = 100_000  # number of queries that are drawn at once for the projector
+    visits: int = 12  # number of times that each query is used, because the exact search takes longer than a step
     threads: int = 1
 
     def steps(self, stage: str) -> int:
@@ -91,8 +94,11 @@ class Trained:
 
 
 class Training:
-    """Runs the stages one after the other. Random numbers depend only on seed, stage and step, so a resumed training
-    gives the same result as one without a stop."""
+    """Training of the networks, stage by stage.
+
+    Random numbers depend only on seed, stage and step, so that an interrupted training gives the same result as one
+    without an interruption.
+    """
 
     def __init__(self, database: MotionDatabase, options: Options, checkpoint: Path | None, say: Callable[[str], None]):
         torch.set_num_threads(options.threads)
@@ -112,8 +118,8 @@ class Training:
         self.key = _key(database, options)
 
     def run(self) -> Trained:
-        # Denormal numbers are slow, so they are flushed to zero. The setting applies to all arithmetic of this thread
-        # and is therefore reset after the training.
+        # Arithmetic with denormal (extremely small) numbers is slow, so they are replaced by zero. This mode applies to
+        # the whole thread and is therefore switched off after the training.
         torch.set_flush_denormal(True)
         try:
             return self._run()
@@ -142,7 +148,7 @@ class Training:
                 self.networks["stepper"].begin(self.states, data.starts_of_windows(2))
             return StepperTask(data, self.states, self.networks["stepper"], o.stepper_batch, o.seed)
         asking = QuerySampler(data, self.weights, o.seed)
-        # No more questions are drawn than the training will use.
+        # A short training draws only as many queries as it uses.
         pool = min(o.pool, -(-o.projector_steps * o.projector_batch // o.visits))
         task = ProjectorTask(asking, self.states, self.networks["projector"], o.projector_batch, o.seed, pool, o.visits)
         if fresh:
@@ -180,7 +186,7 @@ class Training:
         self._save(stage, total, optimizer)
 
     def meaning(self, stage: str) -> str:
-        """Return the error of the resulting poses in centimetres and degrees, as text."""
+        """Return the error of the poses after a training stage as text, in centimetres and degrees."""
         rng = np.random.default_rng(5)
         net = self.networks["pose"]
         with torch.no_grad():
@@ -228,7 +234,7 @@ class Training:
         try:
             stored = torch.load(self.checkpoint, weights_only=True)
             key = stored["key"]
-        except Exception as error:  # torch raises many different exception classes
+        except Exception as error:  # A damaged file makes torch raise any of many exception classes.
             raise MmRosError(f"{self.checkpoint} cannot be read ({error}). Remove it to begin again") from error
         if key != self.key:
             raise MmRosError(
@@ -247,7 +253,7 @@ class Training:
 
 
 def expected_s(database: MotionDatabase, options: Options, tried: int = 40) -> float:
-    """Expected duration of a training on this machine [s], measured with `tried` steps of each stage."""
+    """Estimate the duration of a training on this machine [s] from `tried` steps of each stage."""
     few = replace(options, pose_steps=tried, stepper_steps=tried, projector_steps=tried)
     seconds = Training(database, few, None, lambda line: None).run().seconds
     return sum(seconds[stage] / tried * options.steps(stage) for stage in STAGES)
@@ -267,7 +273,7 @@ def _key(database: MotionDatabase, options: Options) -> str:
 
 
 def finish(trained: Trained, path: Path, credit: str = "") -> dict[str, Any]:
-    """Write the model file, measure its accuracy, and write it again with these figures. Return the figures."""
+    """Write the model file, measure its accuracy, and write the file again with these figures. Return the figures."""
     from mm_ros.matching.model_file import LearnedModel
     from mm_ros.matching.training.validate import validate
 

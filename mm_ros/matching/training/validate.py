@@ -1,4 +1,4 @@
-"""Accuracy of a model file: errors of the decompressor, the stepper and the projector."""
+"""Measure the accuracy of a model file: the errors of the decompressor, the stepper and the projector."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FRAMES, WALKS, QUESTIONS = 8000, 150, 3000
 
 
 def validate(trained: Trained, model: LearnedModel) -> dict[str, Any]:
-    """Measure the model on frames drawn uniformly from the whole database. Errors are in character space."""
+    """Measure the networks on random frames of the whole database. All errors are relative to the root of the body."""
     rng = np.random.default_rng(SEED)
     data, states = motion_data(trained.database), trained.states
     body = Body(trained.database.skeleton)
@@ -40,7 +40,7 @@ def _stepped(model: LearnedModel, state: Any, frames: int) -> Any:
 
 
 def _answer_costs(trained: Trained, model: LearnedModel, data: Any) -> dict[str, float]:
-    """Costs of the projector's answers and of the exact search's answers."""
+    """Compare the costs of the states that the projector finds with the costs of the frames that the search finds."""
     asking = QuerySampler(data, model.weights, SEED)
     questions = asking.pool(0, QUESTIONS)
     width = data.features.shape[1]
