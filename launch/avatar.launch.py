@@ -1,5 +1,4 @@
-"""Launch the whole graph for one avatar: `ros2 launch mm_ros avatar.launch.py`. mm_ros/ros/graph.py describes nodes and
-topics.
+"""Launch all nodes of one avatar by `ros2 launch mm_ros avatar.launch.py`. The nodes are listed in mm_ros/ros/graph.py.
 """
 
 from launch.actions import OpaqueFunction

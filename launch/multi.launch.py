@@ -1,4 +1,4 @@
-"""Launch several avatars, each with a synthetic user: `ros2 launch mm_ros multi.launch.py avatars:=3`."""
+"""Launch several avatars with synthetic users, for example by `ros2 launch mm_ros multi.launch.py avatars:=3`."""
 
 from launch.actions import DeclareLaunchArgument, OpaqueFunction
 

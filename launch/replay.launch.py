@@ -1,4 +1,4 @@
-"""Replay a session through the graph in simulated time: `ros2 launch mm_ros replay.launch.py session:=FOLDER`."""
+"""Replay a recorded session in simulated time by `ros2 launch mm_ros replay.launch.py session:=FOLDER`."""
 
 from launch.actions import DeclareLaunchArgument, ExecuteProcess, OpaqueFunction
 
@@ -32,11 +32,13 @@ def start(context):
 def generate_launch_description() -> LaunchDescription:
     own = [
         DeclareLaunchArgument(
-            "session", default_value="", description="Session to replay: rosbag2 folder or file with trackers."
+            "session", default_value="", description="Session to replay: a rosbag2 folder or file with tracker poses."
         ),
-        DeclareLaunchArgument("rate", default_value="1.0", description="Playback speed; 2.0 is twice real time."),
         DeclareLaunchArgument(
-            "loop", default_value="false", description="Repeat the session.", choices=["true", "false"]
+            "rate", default_value="1.0", description="Playback speed. 2.0 is twice the speed of the recording."
+        ),
+        DeclareLaunchArgument(
+            "loop", default_value="false", description="Repeat the session without end.", choices=["true", "false"]
         ),
     ]
     return LaunchDescription([*own, *launching.declared(without=FIXED), OpaqueFunction(function=start)])

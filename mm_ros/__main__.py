@@ -1,4 +1,4 @@
-"""`python -m mm_ros` is the command `mm_ros`."""
+"""Run the command `mm_ros` as `python -m mm_ros`."""
 
 import signal
 import sys
@@ -12,7 +12,7 @@ from mm_ros.cli.main import main  # noqa: E402
 
 def command() -> int:
     code = main()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not interrupt Python's shutdown
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # A second Ctrl-C must not interrupt the shutdown of Python.
     return code
 
 

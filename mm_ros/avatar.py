@@ -1,4 +1,4 @@
-"""The whole avatar pipeline: trackers → orientation → fusion → trajectory → matcher → post-processing."""
+"""Run all stages of an avatar: facing, fusion, steps, desired trajectory, motion matching and post-processing."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from mm_ros.tracking.mounting import MountingStage
 
 @dataclass
 class Steps:
-    """The outputs of all stages in the last step."""
+    """Outputs of all stages in the last step of an `Avatar`."""
 
     facing: BodyOrientation
     desired: Trajectory
     matched: AvatarPose
     match: Match
     pose: AvatarPose
-    feet: FeetEstimate | None = None  # the user's feet, estimated by the step estimator
+    feet: FeetEstimate | None = None  # the user's feet as the step estimator estimates them
 
 
 class Avatar:
-    """The avatar of one user. Values between stages are rounded as ROS messages round them, so that results equal
-    those of the ROS nodes."""
+    """Avatar of one user. Values that pass between stages are rounded as in ROS messages, so that the results are equal
+    to those of the ROS nodes."""
 
     def __init__(
         self,
@@ -65,8 +65,8 @@ class Avatar:
     def load(
         cls, database: MotionDatabase, calibration: Calibration | None = None, settings: AvatarSettings | None = None
     ) -> Avatar:
-        """Build an avatar with the networks that the settings select. The learned engine contains the description of
-        its database.
+        """Build an avatar with the networks that the settings select. If they select the learned engine, the model file
+        replaces `database`.
         """
         settings = settings or AvatarSettings()
         # These modules are imported here, because they import onnxruntime, which `Avatar` itself does not need.
@@ -80,7 +80,7 @@ class Avatar:
 
     @property
     def scale(self) -> float:
-        """Length of the user's legs divided by the length of the legs in the database."""
+        """Return the length of the user's legs divided by the length of the legs in the database."""
         return self.matcher.scale
 
     def reset(self) -> None:
@@ -88,10 +88,8 @@ class Avatar:
             stage.reset()
 
     def set_calibration(self, calibration: Calibration) -> None:
-        """Use another calibration from the next step on, as the nodes do when the calibration changes.
-
-        The mountings of body trackers that the avatar has measured are kept.
-        """
+        """Use another calibration from the next step on. The mountings of body trackers that were measured so far are
+        kept."""
         self.calibration = calibration = self.mounting.set_calibration(calibration)
         self.facing.set_calibration(calibration)
         self.trajectory.set_calibration(calibration)
@@ -99,13 +97,16 @@ class Avatar:
         self.post = fit_post(self.post, self.post.settings, self.skeleton, calibration, self.post.published)
 
     def watch(self, landmarks: Landmarks) -> None:
-        """Add the landmarks of one camera image. The landmarks take effect from the next step on."""
+        """Add the landmarks of one camera image. The next call of `step` uses these landmarks."""
         self.facing.fusion.watch(landmarks)
         self.trajectory.steps.watch(landmarks)
 
     def step(self, trackers: TrackerFrame, facing: BodyOrientation | None = None) -> AvatarPose | None:
-        """Return the pose, or None for a late or duplicate sample or one without a head. `facing` replaces the
-        predicted facing."""
+        """Return the pose of the avatar for one sample of the trackers. If `facing` is given, it replaces the predicted
+        facing.
+
+        The result is None for a late or duplicate sample, and for a sample without a head.
+        """
         trackers, calibration = self.mounting.step(trackers)
         if calibration is not None:
             self.set_calibration(calibration)
@@ -122,7 +123,7 @@ class Avatar:
         return pose
 
     def warm_up(self) -> None:
-        """Compile, or load from the cache, all functions that a step needs; then reset all stages."""
+        """Run some steps, so that all compiled functions are loaded, and reset all stages."""
         for trackers in sample_trackers():
             self.step(trackers)
         if self.last is not None:

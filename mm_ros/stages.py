@@ -1,7 +1,6 @@
-"""Build the stages of the avatar from their settings. `Avatar`, the nodes and the evaluation call the functions of this
-module.
+"""Build the stages of the avatar from their settings, for the class `Avatar`, the nodes and the evaluation.
 
-`TrackerStages` in `tracking/live.py` builds the stages before the facing.
+The stages that precede the prediction of the facing are built by `TrackerStages` in `tracking/live.py`.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class AvatarSettings:
 
 
 class FacingStages:
-    """Facing of the pelvis: the predictor, then the fusion with landmarks and body trackers."""
+    """Stages that estimate the facing of the pelvis: a predictor, then the fusion with landmarks and body trackers."""
 
     def __init__(
         self, orientation: OrientationSettings, fusion: FusionSettings, calibration: Calibration,
@@ -48,7 +47,7 @@ class FacingStages:
 
     @classmethod
     def load(cls, orientation: OrientationSettings, fusion: FusionSettings) -> FacingStages:
-        """Build the stages with the network that the settings name."""
+        """Build the stages with the facing network that the settings select."""
         # This module is imported here, because it imports onnxruntime, which the stages themselves do not need.
         from mm_ros.facing.model_file import load_facing_model
 
@@ -72,7 +71,8 @@ class FacingStages:
 
 
 class TrajectoryStages:
-    """The desired trajectory of a user with trackers: the estimate of the steps, then the trajectory."""
+    """Stages that compute the desired trajectory of a user with trackers: the step estimator, then the trajectory
+    stage."""
 
     def __init__(
         self, steps: StepSettings, trajectory: TrajectorySettings, calibration: Calibration, times: Any,
@@ -83,7 +83,7 @@ class TrajectoryStages:
 
     @classmethod
     def load(cls, steps: StepSettings, trajectory: TrajectorySettings, times: Any) -> TrajectoryStages:
-        """Build the stages with the network that the settings name."""
+        """Build the stages with the step network that the settings select."""
         from mm_ros.steps.model_file import load_step_model
 
         return cls(steps, trajectory, Calibration(), times, load_step_model(steps))
@@ -101,7 +101,7 @@ class TrajectoryStages:
 
 
 def headset_facing() -> OrientationStage:
-    """Build the stage that takes the headset's forward direction as the facing; it needs no network."""
+    """Build the stage that uses the forward direction of the headset as the facing, without a network."""
     return OrientationStage(OrientationSettings(predictor="hmd_forward"), Calibration(), None)
 
 
@@ -109,14 +109,14 @@ def build_matcher(
     settings: MatcherSettings, database: MotionDatabase, calibration: Calibration,
     learned: LearnedNetworks | None = None, run: int = 0,
 ) -> MatcherStage | StateMachineStage:  # fmt: skip
-    """Build the matcher for a user. `run` is a number that differs after each restart of the matcher."""
+    """Build the matcher stage for a user. The number `run` must differ after each restart of the matcher."""
     stage = matcher_stage(settings, database, avatar_scale(calibration, database.skeleton), run, learned)
     fit_matcher(stage, database.skeleton, calibration)
     return stage
 
 
 def fit_matcher(stage: MatcherStage | StateMachineStage, skeleton: Skeleton, calibration: Calibration) -> Skeleton:
-    """Scale the poses of the matcher to the size of the user; return the avatar's skeleton in that size."""
+    """Scale the poses of the matcher to the size of the user, and return the skeleton of the avatar in this size."""
     scale, segments = avatar_scale(calibration, skeleton), avatar_segments(calibration, skeleton)
     stage.set_scale(scale, segments)
     return skeleton.scaled(scale, segments)
@@ -126,8 +126,8 @@ def fit_post(
     stage: PostStage | None, settings: PostSettings, skeleton: Skeleton, calibration: Calibration,
     former: AvatarPose | None = None,
 ) -> PostStage:  # fmt: skip
-    """Return the post-processing for this skeleton: the given `stage`, if it can continue with this skeleton, or a new
-    stage, which continues from the pose `former`.
+    """Return a pose stage for `skeleton`: the given `stage` if it can use this skeleton, or else a new stage, whose
+    first pose fades in from the pose `former`.
     """
     if stage is None or not stage.use_skeleton(skeleton):
         return PostStage(settings, skeleton, calibration, former=former)
