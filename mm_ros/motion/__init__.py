@@ -1,1 +1,1 @@
-"""Conversion of motion capture files to the motion database for search and playback."""
+"""Conversion of motion capture files to a motion database, which motion matching searches and plays."""

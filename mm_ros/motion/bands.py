@@ -1,4 +1,7 @@
-"""Height bands of the head, from crouched to tiptoe, with limits that fit the data."""
+"""Height bands: classes of head height, from crouching to standing on tiptoe, with limits that fit the motion data.
+
+The head height ratio is the height of the head divided by its height in upright standing.
+"""
 
 from __future__ import annotations
 
@@ -13,31 +16,32 @@ from mm_ros.body.types import F64
 from mm_ros.maths.signals import odd_window, savitzky_golay
 
 Array = Any
-# The head height ratio is 1.0 in upright standing and 0.97 to 0.98 in walking; both must be in the band "upright".
+# Standing (head height ratio 1.0) and walking (ratio 0.97 to 0.98) must both be in the band "upright".
 _UPPER = (("slight_bend", 0.94, 0.015), ("upright", 1.014, 0.006), ("tip_toe", np.inf, 0.0))
-# name, upper limit of the head height ratio, and maximum shift of this limit towards heights with little data
+# Each row is the name of a band, the usual upper limit of its head height ratio, and the maximum shift of this limit.
 USUAL = (("crouch", 0.75, 0.025), ("medium_bend", 0.87, 0.025), *_UPPER)
-# Bands for data with motion at every height. They are narrow, so that the head height of a match is close to the
-# user's.
+# Narrower bands for databases with bent copies. The head of a matched pose is then closer to the height of the user.
 FINE = (
     ("crouch", 0.735, 0.0), ("deep_bend", 0.78, 0.0), ("low_bend", 0.825, 0.0), ("medium_bend", 0.87, 0.0), *_UPPER,
 )  # fmt: skip
 STRAIGHT = ("upright", "tip_toe")
-BENT_TORSO = np.radians(25)  # 95 % of CMU's upright frames lean by less than 15°.
-# s; frames up to this time before a bend count as bent, because playback would continue into the bend
+# Torso angle above which a person is bent. In 95 % of the upright frames of the CMU data, the angle is below 15°.
+BENT_TORSO = np.radians(25)
+# Frames up to 0.5 s before the person bends also count as bent, because playback would continue to the bent pose.
 BEND_LEAD_S = 0.5
 
 
 class Band(NamedTuple):
     name: str
-    low: float  # lower limit of the head height ratio, inclusive; −inf for the lowest band
-    high: float  # upper limit of the ratio, exclusive; inf for the highest band
+    low: float  # lower limit of the head height ratio (inclusive); −inf for the lowest band
+    high: float  # upper limit of the head height ratio (exclusive); inf for the highest band
 
 
 def find_bands(ratios: Array, fewest: int = 60, made: Array = ()) -> tuple[Band, ...]:
-    """Return bands with at least `fewest` frames each. Limits are at minima of the histogram near the usual limits.
+    """Choose height bands, with at least `fewest` frames each, for the head height ratios of all frames in a database.
 
-    `made`: head height ratios of bent copies. The copies fill finer bands, but do not affect the limits.
+    Limits of bands are at those heights near the usual limits that have the fewest frames. `made` holds the head height
+    ratios of bent copies; if there are any, the bands are narrower.
     """
     ratios, made = np.asarray(ratios, np.float64), np.asarray(made, np.float64)
     wanted = FINE if len(made) else USUAL
@@ -49,7 +53,7 @@ def find_bands(ratios: Array, fewest: int = 60, made: Array = ()) -> tuple[Band,
         poorest = int(np.argmin(counts))
         if counts[poorest] >= fewest:
             break
-        # merge the band into its fuller neighbour, which keeps its name
+        # The band with the fewest frames is merged with its larger neighbour, which keeps its name.
         at = (
             poorest
             if poorest < len(limits) and (poorest == 0 or counts[poorest + 1] >= counts[poorest - 1])
@@ -65,7 +69,7 @@ def _valley(ratios: F64, limit: float, far: float, fewest: int) -> float:
         return limit
     counts, edges = np.histogram(ratios, 21, (limit - far, limit + far))
     smooth = np.convolve(np.pad(counts.astype(float), 2, "edge"), np.ones(5) / 5, "valid")
-    # Ignore gaps outside the data, which would make an empty band.
+    # A limit outside the range of the data would make an empty band.
     above = (ratios >= edges[-1]).sum() + np.cumsum(counts[::-1])[::-1]
     below = (ratios < edges[0]).sum() + np.cumsum(counts)
     inside = (above >= fewest) & (below >= fewest)
@@ -73,7 +77,7 @@ def _valley(ratios: F64, limit: float, far: float, fewest: int) -> float:
         return limit
     smooth[~inside] = np.inf
     lowest = np.flatnonzero(smooth == smooth.min())
-    best = lowest[np.argmin(np.abs(lowest - 10))]  # of several equal minima, the one nearest to the usual limit is used
+    best = lowest[np.argmin(np.abs(lowest - 10))]  # nearest to the usual limit
     return round(float((edges[best] + edges[best + 1]) / 2), 4)
 
 
@@ -82,10 +86,10 @@ def band_index(ratios: Array, bands: Sequence[Band]) -> NDArray[np.int64]:
 
 
 def bands_of_frames(ratios: Array, torsos: Array, rate: float, bands: Sequence[Band]) -> NDArray[np.int64]:
-    """Return the band of each frame of one clip. `torsos`: angle of the torso to the vertical [rad].
+    """Return the index of the height band of each frame in a clip, from head height ratios and torso angles [rad].
 
-    Frames with a bent torso are never in an upright band, because a bent person on tiptoe has the head at standing
-    height (CMU's 136_05 to 08).
+    Frames with a bent torso are never in an upright band. Without this rule, a bent person on tiptoe would be in the
+    band "upright", because the head is at standing height (CMU clips 136_05 to 136_08).
     """
     index = band_index(smooth_ratios(ratios, rate), bands)
     highest = sum(b.name not in STRAIGHT for b in bands) - 1
@@ -96,16 +100,16 @@ def bands_of_frames(ratios: Array, torsos: Array, rate: float, bands: Sequence[B
 
 
 def torso_angles(positions: Array) -> F64:
-    """Return the angle of the line from hips to neck to the vertical: (F, J, 3) → (F,) rad."""
+    """Return the angle [rad] between the vertical and the line from hips to neck, for joint positions (F, J, 3)."""
     line = np.asarray(positions[:, NECK], np.float64) - positions[:, HIPS]
     return np.asarray(np.arctan2(np.linalg.norm(line[:, :2], axis=-1), line[:, 2]))
 
 
 def smooth_ratios(ratios: Array, rate: float) -> F64:
-    """Smooth the ratios of one clip over 0.6 s, so that the bobbing of a walk does not change the band."""
+    """Smooth the head height ratios of a clip over 0.6 s, so that the steps of a walk do not change the height band."""
     return np.asarray(savitzky_golay(ratios, odd_window(0.6, rate), 1))
 
 
 def bands_to_plain(bands: Sequence[Band]) -> list[list[Any]]:
-    """Convert bands to lists for JSON, with None for infinity."""
+    """Convert height bands to lists for JSON, in which None replaces infinite limits."""
     return [[b.name, b.low if np.isfinite(b.low) else None, b.high if np.isfinite(b.high) else None] for b in bands]

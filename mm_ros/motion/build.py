@@ -34,14 +34,15 @@ class BuildOptions:
     rate: float = 60.0
     mirror: bool = False
     plant_feet: bool = True
-    kinds: bool = True  # tag each frame with its kind of motion (walk, turn, …)
-    stooped: float = 0.25  # maximum duration of bent copies, as a share of the recorded motion; 0 for no copies
+    kinds: bool = True  # whether each frame gets a tag for its kind of motion (walk, turn, …)
+    stooped: float = 0.25  # maximum duration of bent copies (see stoop.py), as a share of the recorded motion
     contacts: ContactSettings = field(default_factory=ContactSettings)
-    ends_excluded_s: float = 0.5  # end of each clip that the search index leaves out; equals the matcher's end_margin
+    # The search does not return the last 0.5 s of each clip. The matcher's parameter `end_margin` has the same value.
+    ends_excluded_s: float = 0.5
     licence: str = ""
-    functions: Functions = field(default_factory=dict)  # functions by feature name, for features of kind "function"
+    functions: Functions = field(default_factory=dict)  # feature name → function, for features of kind "function"
     progress: Callable[[str, int, int], None] | None = field(default=None, compare=False)
-    # Callback that receives the notes of the cleaning, for a report.
+    # This function is called with each clip and each note that the cleaning made about the clip.
     remark: Callable[[Clip, Assumption], None] = field(default=lambda clip, note: None, compare=False)
 
 
@@ -59,7 +60,7 @@ class _Piece:
 def build_database(
     clips: Sequence[Clip], layout: FeatureLayout | None = None, options: BuildOptions | None = None
 ) -> MotionDatabase:
-    """Build the database of canonical clips. The result is deterministic: equal clips give equal bytes."""
+    """Build the motion database of canonical clips. Equal clips give equal databases, byte for byte."""
     layout, options = layout or default_layout(), options or BuildOptions()
     if not clips:
         raise MmRosError("build: expected at least one clip")
@@ -83,7 +84,7 @@ def build_database(
 
 
 def reference_skeleton(skeletons: Sequence[Skeleton], symmetric: bool = False) -> Skeleton:
-    """Return the median skeleton of all subjects, with the hips raised so that the toes are on the floor."""
+    """Return a skeleton with the median bone lengths of all recorded people, whose toes are on the floor at rest."""
     distinct = {s.hash: s for s in skeletons}
     counts = sorted({len(s) for s in skeletons})
     if len(counts) > 1:
@@ -105,7 +106,7 @@ def _piece(
 ) -> tuple[_Piece, dict[str, Any]]:
     fit = Fit(skeleton, options.rate, options.contacts, options.plant_feet)
     work = run(DATABASE_STEPS, Work(clip.rate, fit=fit, clips=[clip]))
-    if not clip.name.endswith(MIRRORED):  # the notes of a mirrored copy are those of its clip
+    if not clip.name.endswith(MIRRORED):  # a mirrored copy has the same notes as its clip
         for note in work.notes:
             options.remark(clip, note)
     clip, touching = work.clips[0], work.contacts[0]
@@ -122,7 +123,10 @@ def _piece_of(clip: Clip, touching: Array, layout: FeatureLayout, options: Build
 
 
 def local_velocities(clip: Clip) -> tuple[Array, Array]:
-    """Return linear and angular velocities by central differences: joints in parent axes, the root in its own axes."""
+    """Return the linear and angular velocities of all joints by central differences.
+
+    Velocities of the root are in the axes of the root; velocities of other joints are in the axes of their parents.
+    """
     velocities = central_difference(clip.positions, clip.rate)
     q = continuous(clip.rotations.astype(np.float64))
     angular = np.zeros((*q.shape[:-1], 3))
@@ -140,7 +144,7 @@ def _assemble(
     pieces: list[_Piece], recorded: int, feet: list[dict[str, Any]], skeleton: Skeleton, layout: FeatureLayout,
     options: BuildOptions,
 ) -> MotionDatabase:  # fmt: skip
-    """The first `recorded` pieces are recorded motion, the others are bent copies."""
+    """Join the pieces to a database; the pieces after the first `recorded` ones are bent copies."""
     lengths = [len(p.clip) for p in pieces]
     stops = np.cumsum(lengths).astype(np.int32)
     starts = (stops - lengths).astype(np.int32)
@@ -221,8 +225,10 @@ def _tags(pieces: list[_Piece], bands: Sequence[Any], options: BuildOptions) -> 
 
 
 def _own_tags(clip: Clip, kinds: bool) -> list[tuple[str, Array]]:
-    """Return the tags of the clip. The kinds of motion are detected from the motion, unless the user has tagged parts
-    of the clip with kinds."""
+    """Return the tags of a clip and their frames.
+
+    Kinds of motion such as "walk" are detected, unless the user has tagged parts of the clip with kinds of motion.
+    """
     whole = [name for name, first, stop in clip.tags if first == 0 and stop == len(clip)]
     parts = [t for t in clip.tags if t[0] not in whole]
     motion_decides = kinds and not any(name in KINDS for name, _, _ in parts)

@@ -1,4 +1,4 @@
-"""Foot contacts: frames in which the toes are slow and near the floor, after a median filter."""
+"""Detection of foot contacts: a foot is in contact with the floor while its toes are slow and near the floor."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ TOES = (LEFT_TOES, RIGHT_TOES)
 @dataclass(frozen=True)
 class ContactSettings(Settings):
     speed: float = setting(
-        0.15, "Toes slower than this can be in contact. Larger values give more contacts.", "m/s", 0.0, 5.0
+        0.15, "Maximum speed of toes in contact with the floor. Larger values give more contacts.", "m/s", 0.0, 5.0
     )
     height: float = setting(
         0.06,
-        "Toes less than this above their rest height can be in contact. Larger values give more contacts.",
+        "Maximum height of toes in contact, above their height at rest. Larger values give more contacts.",
         "m",
         0.0,
         1.0,
     )
     median_radius_s: float = setting(
-        0.1, "Radius of the median filter. Larger values give fewer short contacts.", "s", 0.0, 1.0
+        0.1, "Radius of the median filter of contacts. Larger values give fewer short contacts.", "s", 0.0, 1.0
     )
 
 
 def central_difference(values: Array, rate: float) -> F64:
-    """Differentiate along axis 0; one-sided at the ends, 0 for a single frame."""
+    """Differentiate values along axis 0 by central differences; the derivative of a single frame is 0."""
     values = np.asarray(values, np.float64)
     if len(values) < 2:
         return np.zeros(values.shape)
@@ -44,7 +44,7 @@ def central_difference(values: Array, rate: float) -> F64:
 
 
 def median_filter(flags: NDArray[np.bool_], radius: int) -> NDArray[np.bool_]:
-    """Return the majority over 2 · radius + 1 frames along axis 0, padded with the first and last frames."""
+    """Replace each flag by the majority of the flags up to `radius` frames before and after it, along axis 0."""
     if radius < 1 or not len(flags):
         return flags.copy()
     padded = np.concatenate([np.repeat(flags[:1], radius, 0), flags, np.repeat(flags[-1:], radius, 0)])
@@ -55,7 +55,7 @@ def median_filter(flags: NDArray[np.bool_], radius: int) -> NDArray[np.bool_]:
 def contacts(
     toes: Array, rest_heights: Array, rate: float, settings: ContactSettings | None = None
 ) -> NDArray[np.bool_]:
-    """Return contacts (F, 2) for global toes (F, 2, 3); the floor is z = 0."""
+    """Return whether each foot is in contact (F, 2), from toe positions (F, 2, 3) in the room; the floor is z = 0."""
     settings = settings or ContactSettings()
     speed = np.linalg.norm(central_difference(toes, rate), axis=-1)
     low = np.asarray(toes)[..., 2] < np.asarray(rest_heights) + settings.height
@@ -69,6 +69,9 @@ def contacts_of(clip: Clip, settings: ContactSettings | None = None) -> NDArray[
 
 
 def stances(flags: NDArray[np.bool_], shortest: int = 1) -> list[tuple[int, int]]:
-    """Return the ranges [first, stop) of one foot's contact (F,) with at least `shortest` frames."""
+    """Return the first frame, and the frame after the last, of each contact of one foot.
+
+    Contacts of fewer than `shortest` frames are left out.
+    """
     edges = np.flatnonzero(np.diff(np.concatenate([[False], flags, [False]]).astype(np.int8)))
     return [(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True) if b - a >= shortest]

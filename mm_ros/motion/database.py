@@ -1,4 +1,4 @@
-"""The motion database in memory, for search and playback."""
+"""The class `MotionDatabase`, which holds the motion that motion matching searches and plays."""
 
 from __future__ import annotations
 
@@ -15,18 +15,17 @@ from mm_ros.body.skeleton import Skeleton
 from mm_ros.body.types import F32
 from mm_ros.motion.features import FeatureLayout
 
-HASHED_FRAMES = 256  # approximate number of frames whose joint poses enter the hash
+HASHED_FRAMES = 256  # approximate number of frames whose joint poses affect the hash of the database
 MOST_TAGS = 64  # one bit per tag in uint64
 
 
 @dataclass(frozen=True)
 class MotionDatabase:
-    """Motion of N frames at one rate and on one skeleton. Clips are ranges of consecutive frames. Arrays may be
-    memory-mapped.
+    """Motion clips with a total of N frames, at one frame rate and on one skeleton. Arrays may be memory-mapped.
 
-    Row 0 of the joint arrays is the virtual root in the clip's room (on the floor, yaw only). Root velocities are in
-    root axes, so that playback is independent of the clip's room. Other joints are local to the parent; their angular
-    velocities are in parent axes.
+    Joint 0 is the virtual root, which is on the floor and rotates about the vertical only. The pose of the virtual root
+    is in the room of the recording, and its velocities are in its own axes. Poses and velocities of other joints are
+    relative to their parent joints.
     """
 
     skeleton: Skeleton
@@ -40,13 +39,13 @@ class MotionDatabase:
     range_starts: NDArray[np.int32]  # (C,)
     range_stops: NDArray[np.int32]  # (C,) exclusive
     clip_names: tuple[str, ...]
-    tag_names: tuple[str, ...]  # bit i of `tags`; height bands are tags too, named band_<name>
+    tag_names: tuple[str, ...]  # name of each bit in `tags`; the tag of a height band is named band_<name>
     tags: NDArray[np.uint64]  # (N,)
     layout: FeatureLayout
     features: F32  # (N, D) normalized
     feature_mean: F32  # (D,)
     feature_std: F32  # (D,)
-    search_arrays: dict[str, NDArray[Any]] = field(default_factory=dict)  # index of the search engine
+    search_arrays: dict[str, NDArray[Any]] = field(default_factory=dict)  # arrays of the search index
     provenance: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -60,7 +59,7 @@ class MotionDatabase:
             raise MmRosError(f"database: has {len(self.tag_names)} tags; expected at most {MOST_TAGS}")
 
     def _check_shapes(self) -> None:
-        """Check all shapes, because compiled code indexes the arrays without bounds checks."""
+        """Check the shapes of all arrays, because compiled code accesses the arrays without bounds checks."""
         n, j, columns = len(self.positions), len(self.skeleton), self.layout.size
         shapes: dict[str, tuple[type[np.generic], tuple[int, ...]]] = {
             "positions": (np.float32, (n, j, 3)),
@@ -96,7 +95,7 @@ class MotionDatabase:
 
     @cached_property
     def hash(self) -> int:
-        """64-bit hash of the features and tags, and of a sample of the joint poses (features depend on all frames)."""
+        """64-bit hash of all features and tags and of the joint poses in some frames."""
         names = (self.clip_names, self.tag_names, self.rate, self.skeleton.hash, self.layout.hash)
         out = hashlib.blake2b(repr(names).encode(), digest_size=8)
         some = slice(None, None, max(1, len(self) // HASHED_FRAMES))

@@ -1,4 +1,4 @@
-"""The default database: procedural motion, built once and kept in the cache."""
+"""The default database, which contains synthetic motion. It is built at the first use and kept in the cache folder."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from mm_ros.motion.features import FeatureLayout
 from mm_ros.motion.files import SUFFIX, write_database
 from mm_ros.motion.procedural import make_clips
 
-# callback with the activity, the number of items done, and the total number of items
+# This function reports progress: it is called with the activity, the number of finished items, and the total number.
 Progress = Callable[[str, int, int], None]
 SEED = 0
-# All modules that determine the content of the database, directly or by import, except errors, files and settings (a
-# test checks this list).
+# Modules whose code determines the content of the default database. After a change in one of them, the database is
+# built again. A test checks that the list is complete, apart from the modules for errors, files and settings.
 _MADE_OF = ("motion/procedural/*.py", "motion/bands.py", "motion/cleaning/*.py", "body/clip.py", "motion/contacts.py",
             "motion/database.py", "motion/extreme.py", "motion/feature*.py", "maths/jit.py", "motion/kinds.py",
             "motion/metrics_feet.py", "maths/rotations.py",
@@ -28,9 +28,10 @@ _MADE_OF = ("motion/procedural/*.py", "motion/bands.py", "motion/cleaning/*.py",
 
 
 def default_database_path(progress: Progress | None = None, features: str = VR) -> Path:
-    """Return the database's path. Build the file if it is missing (about 20 s); concurrent callers wait for it.
+    """Return the path of the default database. If the file is missing, build it, which takes about 20 s.
 
-    `features`: name of a built-in layout, or the YAML file of another one.
+    Other processes that need the same file wait meanwhile. `features` is the name of a built-in feature layout, or the
+    path of a YAML file with another layout.
     """
     layout = layout_of(features)
     if any(f.kind == "function" for f in layout.features):
@@ -49,7 +50,7 @@ def default_database_path(progress: Progress | None = None, features: str = VR) 
 
 def _make(path: Path, layout: FeatureLayout, report: Progress) -> None:
     clips = make_clips(SEED, lambda share: report("walking", round(100 * share), 100))
-    # Procedural feet do not slide and bent postures are included, so neither planting nor bent copies are needed.
+    # In synthetic motion, feet do not slide and people also walk bent, so the steps for both are off.
     options = BuildOptions(
         mirror=True, plant_feet=False, stooped=0.0, licence="procedural, made by mm_ros itself", progress=report
     )
@@ -57,14 +58,14 @@ def _make(path: Path, layout: FeatureLayout, report: Progress) -> None:
 
 
 def _forget_older(kept: Path) -> None:
-    """Delete unused older files. Processes that have mapped such a file can still read it."""
+    """Delete older default databases that are unused; processes that have a deleted file open can still read it."""
     for path in unused(kept.parent, f"procedural-*{SUFFIX}"):
         if path != kept:
             path.unlink(missing_ok=True)
 
 
 def _key(layout: FeatureLayout) -> str:
-    """Return a hash of the layout and of the code that makes the database, so that an update rebuilds it."""
+    """Return a hash of the feature layout and of the source code that makes the database."""
     package = Path(mm_ros.base.__file__).parents[1]
     digest = hashlib.sha256(f"{SEED} {layout}".encode())
     for pattern in _MADE_OF:

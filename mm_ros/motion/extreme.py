@@ -1,4 +1,4 @@
-"""Tags of extreme postures, which no search returns for a standing user unless height or feet ask for them."""
+"""Tags for frames in which a person lies or lifts a leg high; the matcher plays these frames only on demand."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from mm_ros.motion.kinds import root_motion
 
 Array = Any
 HIGH_LEG, LYING = EXTREME_TAGS = ("high_leg", "lying")
-LIFTED_M = 0.25  # m; height of an ankle above its rest height, for a leg of LEG_M, above which the leg is lifted
-LIFT_OF_SPEED = 0.12  # increase of this height in m per m/s above SLOW, because runners lift their heels to the seat
-SLOW, LEG_M = 0.5, 0.82  # m/s, m
-# A person lies if the hips are below this share of their rest height and the trunk is farther than this from vertical
+LIFTED_M = 0.25  # a leg is lifted high if its ankle is more than this height [m] above its height at rest
+LIFT_OF_SPEED = 0.12  # increase of the limit `LIFTED_M` with the root's speed above `SLOW` [m per m/s], for runners
+SLOW, LEG_M = 0.5, 0.82  # root speed [m/s] above which the limit increases; length of a leg [m] with this limit
+# A person lies if the hips are below this share of their height at rest, and the trunk leans by more than this angle.
 LYING_HIPS, LYING_TORSO = 0.35, np.radians(50)
-# s; frames up to this time before the posture are tagged, too, because playback would continue into the posture until
-# the next search
+# The tags also include the frames in the 0.4 s before and the 0.1 s after an extreme posture. Without the time before,
+# playback could continue to the extreme posture until the next search.
 LEAD_S, AFTER_S = 0.4, 0.1
 
 
 def extreme_frames(clip: Clip) -> dict[str, NDArray[np.bool_]]:
-    """Return the frames (F,) of each tag of EXTREME_TAGS: kicks and lifted knees, and lying."""
+    """Return for each tag of EXTREME_TAGS whether it applies to each frame (F,) of a clip."""
     positions, _ = clip.globals()
     rest = clip.skeleton.rest_positions()
     velocity, _ = root_motion(clip)
@@ -35,7 +35,10 @@ def extreme_frames(clip: Clip) -> dict[str, NDArray[np.bool_]]:
 
 
 def lifted_legs(positions: Array, skeleton: Skeleton, speed: Array) -> NDArray[np.bool_]:
-    """Whether a leg is lifted higher than walking or running at this speed (F,) [m/s] does. `positions`: (F, J, 3)."""
+    """Return for each frame whether a leg is lifted higher than in walking or running at the given speed (F,) [m/s].
+
+    The joint positions (F, J, 3) are in the room.
+    """
     size, feet = skeleton.leg_length / LEG_M, [LEFT_FOOT, RIGHT_FOOT]
     lift = (positions[:, feet, 2] - skeleton.rest_positions()[feet, 2]).max(1) / size
     return np.asarray(lift > LIFTED_M + LIFT_OF_SPEED * np.maximum(speed / size - SLOW, 0.0))

@@ -36,19 +36,20 @@ _EXAMPLE_HEAD = """\
 # weight    0 or more; larger: the feature has more influence on the match
 """
 
-MOST_TIME_S, MOST_NUMBER, MOST_WIDTH = 60.0, 1e6, 1000  # limits of times, weights and columns in a file
+# Maximum time, weight and number of columns of a feature that a file may state
+MOST_TIME_S, MOST_NUMBER, MOST_WIDTH = 60.0, 1e6, 1000
 KEYS = tuple(f.name for f in fields(Feature))
 VR, STEERED = "vr", "steered"
 BUILT_IN: dict[str, Callable[[], FeatureLayout]] = {VR: default_layout, STEERED: steered_layout}
 
 
 def features_for(control: str) -> str:
-    """Return the name of the built-in layout for a kind of control."""
+    """Return the name of the built-in feature layout for a kind of control, such as "vr"."""
     return VR if control == "vr" else STEERED
 
 
 def layout_of(features: str) -> FeatureLayout:
-    """Return the built-in layout of this name, or that of a YAML file."""
+    """Return the feature layout of a YAML file, or the built-in feature layout with the name `features`."""
     if features in BUILT_IN:
         return BUILT_IN[features]()
     if not Path(features).is_file():
@@ -57,7 +58,7 @@ def layout_of(features: str) -> FeatureLayout:
 
 
 def read_layout(path: str | Path) -> FeatureLayout:
-    """Read a feature layout from YAML."""
+    """Read a feature layout from a YAML file."""
     value = read_yaml(path)
     rows = value.get("features") if isinstance(value, dict) else None
     if not isinstance(rows, list) or not rows:
@@ -66,9 +67,9 @@ def read_layout(path: str | Path) -> FeatureLayout:
 
 
 def read_functions(path: str | Path, layout: FeatureLayout) -> Functions:
-    """Return feature name → function for a layout from `path`, loaded from Python files next to it.
+    """Load the Python functions that a feature layout refers to; return a map from feature name to function.
 
-    The function executes these Python files.
+    The Python files are in the folder of the YAML file `path`. Loading a file executes its code.
     """
     if path in BUILT_IN:
         return {}
@@ -76,7 +77,7 @@ def read_functions(path: str | Path, layout: FeatureLayout) -> Functions:
 
 
 def _function(path: Path, feature: Feature) -> FeatureFunction:
-    """Load 'package.module:name' from `package/module.py` next to the YAML file."""
+    """Load the function 'package.module:name' from the file `package/module.py` in the folder of the YAML file."""
     wrong = f"{path}: feature '{feature.name}'"
     module, _, name = feature.function.partition(":")
     parts = module.split(".")
@@ -88,7 +89,7 @@ def _function(path: Path, feature: Feature) -> FeatureFunction:
     spec = importlib.util.spec_from_file_location(f"mm_ros_features.{module}", source)
     assert spec is not None and spec.loader is not None
     loaded = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = loaded  # dataclasses look up their module in sys.modules
+    sys.modules[spec.name] = loaded  # needed if the file defines a dataclass
     try:
         spec.loader.exec_module(loaded)
     except Exception as error:
@@ -144,7 +145,7 @@ def _check_types(path: str | Path, row: dict[str, Any]) -> None:
 
 
 def format_layout(layout: FeatureLayout) -> str:
-    """Return the layout as YAML, one feature per line, without default values."""
+    """Convert a feature layout to YAML, with one feature per line; properties with default values are left out."""
     return "features:\n" + "".join(f"  - {_line(f)}\n" for f in layout.features)
 
 
@@ -161,5 +162,5 @@ def _line(f: Feature) -> str:
 
 
 def example_yaml() -> str:
-    """Return the text of `config/features.yaml`: the built-in layout and a description of the keys."""
+    """Return the text of the file `config/features.yaml`, which contains the built-in layout and describes all keys."""
     return _EXAMPLE_HEAD + format_layout(default_layout())

@@ -16,17 +16,18 @@ from mm_ros.motion.contacts import central_difference
 from mm_ros.motion.features import POSITION, VELOCITY, Feature, FeatureLayout
 
 Array = Any
-# function of positions (F, J, 3), rotations (F, J, 4) and rate that returns values (F, width)
+# A user's function with the arguments joint positions (F, J, 3), joint rotations (F, J, 4) and frame rate. It returns
+# the feature values of each frame (F, width).
 FeatureFunction = Callable[[F64, F64, float], Array]
-Functions = Mapping[str, FeatureFunction]  # functions by the name of their feature
+Functions = Mapping[str, FeatureFunction]  # feature name → function
 NO_FUNCTIONS: Functions = MappingProxyType({})
 
 
 def feature_values(clip: Clip, layout: FeatureLayout, functions: Functions = NO_FUNCTIONS) -> F64:
-    """Return features (F, D), not normalized, in the root space of each frame.
+    """Return the feature vectors (F, D) of a clip, in the axes of the root of each frame. They are not normalized.
 
-    Beyond the clip's ends, the root's position is extrapolated linearly. `functions`: the functions of features of kind
-    "function", by feature name.
+    Future positions after the end of the clip are extrapolated linearly. `functions` maps the names of features of kind
+    "function" to their functions.
     """
     positions, rotations = (x.astype(np.float64) for x in clip.globals())
     back = rot.inverse(rotations[:, 0])
@@ -61,8 +62,9 @@ def _values(f: Feature, clip: Clip, positions: F64, rotations: F64, back: F64, f
 
 
 def at_time(values: F64, frames: float, grow: bool) -> F64:
-    """Shift values (F, …) by `frames` with linear interpolation. Beyond the ends of the clip the values are constant,
-    or extrapolated with `grow`.
+    """Return the values (F, …) at the time `frames` after each frame, by linear interpolation.
+
+    Beyond the ends of the clip, the values are extrapolated linearly if `grow` is true, and constant otherwise.
     """
     at = np.arange(len(values)) + frames
     inside = np.clip(at, 0, len(values) - 1)
@@ -77,7 +79,10 @@ def at_time(values: F64, frames: float, grow: bool) -> F64:
 
 
 def at_rotation(q: F64, frames: float) -> F64:
-    """Shift rotations (F, 4) by `frames` with interpolation; beyond the ends they are constant."""
+    """Return the rotations (F, 4) at the time `frames` after each frame, by interpolation.
+
+    Beyond the ends of the clip, the rotations are constant.
+    """
     at = np.clip(np.arange(len(q)) + frames, 0, len(q) - 1)
     i = np.minimum(at.astype(np.int64), max(len(q) - 2, 0))
     a, b = q[i], q[np.minimum(i + 1, len(q) - 1)]
@@ -96,7 +101,10 @@ def _from_function(f: Feature, clip: Clip, positions: F64, rotations: F64, funct
 
 
 def normalization(values: F64, layout: FeatureLayout) -> tuple[F32, F32]:
-    """Return mean and deviation (D,). All columns of a feature share one deviation, to keep their proportions."""
+    """Return the mean and the standard deviation of each feature column (D,), for the normalization.
+
+    All columns of a feature have the same standard deviation, so that normalization does not change their proportions.
+    """
     mean = values.mean(axis=0)
     std = np.empty(layout.size)
     for name, columns in layout.offsets.items():

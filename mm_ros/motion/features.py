@@ -1,4 +1,4 @@
-"""The feature vector of motion matching: one description for build, query, visualization and training."""
+"""Description of the feature vector that motion matching compares. All modules take the order of columns from here."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from mm_ros.body.types import F32
 
 
 class Kind(NamedTuple):
-    numbers: int  # number of columns per time
-    # Whether the query takes the feature from the desired trajectory; the feature then has columns for each of `times`
+    numbers: int  # number of columns for each time
+    # Whether the values of a query come from the desired trajectory. Such features have columns for each of `times`.
     trajectory: bool = False
     length: bool = False  # true if the values are proportional to the size of the body
 
@@ -26,7 +26,7 @@ KINDS = {
     DIRECTION: Kind(2, trajectory=True),
     VELOCITY: Kind(2, trajectory=True, length=True),
     "joint_position": Kind(3, length=True),
-    "joint_direction": Kind(3),  # direction of the joint's x axis
+    "joint_direction": Kind(3),  # direction of the x axis of a joint
     "joint_velocity": Kind(3, length=True),
     "function": Kind(1),
 }
@@ -34,15 +34,18 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Feature:
-    """One block of the feature vector, in root space. `times` [s] are for trajectory kinds only; negative is past."""
+    """A feature: a group of columns of the feature vector, in the axes of the root.
+
+    Only features of the desired trajectory have `times` [s], which are negative for the past.
+    """
 
     name: str
     kind: str
     joint: str = "root"
     times: tuple[float, ...] = (0.0,)
     weight: float = 1.0
-    function: str = ""  # name of the function, "package.module:name", for kind "function"
-    width: int = 0  # number of columns, for kind "function"
+    function: str = ""  # name of the user's function ("package.module:name") for a feature of kind "function"
+    width: int = 0  # number of columns for a feature of kind "function"
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -66,7 +69,7 @@ class Feature:
 
     @property
     def meaning(self) -> tuple[object, ...]:
-        """Return all properties except the weight; features with equal meanings have equal columns."""
+        """All properties of a feature that affect the values of its columns; the weight does not."""
         return (self.name, self.kind, self.joint, self.times, self.function, self.size)
 
     @property
@@ -97,13 +100,18 @@ class FeatureLayout:
 
     @property
     def trajectory_times(self) -> tuple[float, ...]:
-        """Future times [s] of all trajectory features, sorted and unique; HORIZON_S for a layout without any."""
+        """Sorted future times [s] at which the features need the desired trajectory.
+
+        The times are HORIZON_S if the layout has no features of the trajectory.
+        """
         return tuple(sorted({t for f in self.features if f.is_trajectory for t in f.times if t > 0})) or HORIZON_S
 
     def column_weights(
         self, weights: dict[str, float] | None = None, quality: float = 1.0, responsiveness: float = 1.0
     ) -> F32:
-        """Return the weight of each column (D,). `weights` (feature name → weight) override the layout's weights."""
+        """Return the weight of each feature column (D,); `weights` maps feature names to weights that replace those
+        of the layout.
+        """
         out = np.empty(self.size, np.float32)
         for f in self.features:
             w = (weights or {}).get(f.name, f.weight) * (responsiveness if f.is_trajectory else quality)
@@ -123,29 +131,30 @@ class FeatureLayout:
 
     @property
     def past_s(self) -> float:
-        """Time [s] that the layout looks back along the trajectory; 0 if it does not."""
+        """Longest time [s] before the present at which the features need the trajectory; 0 if they need no past."""
         return max([0.0, *(-t for f in self.features if f.is_trajectory for t in f.times)])
 
     @property
     def hash(self) -> str:
-        """Hash of the features' meanings. Weights are excluded, because they can change at run time."""
+        """Hash of all features without their weights, because the weights can change at run time."""
         text = repr([f.meaning for f in self.features])
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
     @property
     def hash_number(self) -> int:
-        """`hash` as an integer, for messages."""
+        """The property `hash` as an integer, for ROS messages."""
         return int(self.hash, 16)
 
 
-HORIZON_S = (1 / 3, 2 / 3, 1.0)  # times ahead of the trajectory features (Holden 2020: 20, 40 and 60 frames at 60 Hz)
+# Future times [s] of the built-in features of the desired trajectory: 20, 40 and 60 frames at 60 Hz (Holden 2020)
+HORIZON_S = (1 / 3, 2 / 3, 1.0)
 
 
 def default_layout() -> FeatureLayout:
-    """The 27 columns of Holden 2020 and Ponton 2022.
+    """Return the built-in feature layout for headset users, with the 27 columns of Holden 2020 and Ponton 2022.
 
-    Trajectory weights are higher, because lag behind the target is more visible than a less smooth transition
-    (docs/matching.md).
+    Features of the desired trajectory have larger weights than features of the body. With these weights the avatar
+    follows the user more closely, but its transitions are less smooth (docs/matching.md).
     """
     layout = FeatureLayout(
         (
@@ -163,9 +172,9 @@ def default_layout() -> FeatureLayout:
 
 
 def steered_layout() -> FeatureLayout:
-    """The layout for a character without a headset: the built-in one with the velocity along the trajectory.
+    """Return the feature layout for a character that is steered without a headset.
 
-    The future positions alone do not distinguish a stop from the turning point of a walk back and forth
-    (benchmarks/2026-11-steering.md).
+    It is the default layout with the additional feature `trajectory_velocity`. Without this feature, a stop and a
+    reversal of direction could have the same future positions (benchmarks/2026-11-steering.md).
     """
     return FeatureLayout((*default_layout().features, Feature(VELOCITY, VELOCITY, times=HORIZON_S, weight=1.0)))

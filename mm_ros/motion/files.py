@@ -1,9 +1,9 @@
-"""The database file: one read-only file that processes memory-map and share.
+"""Read and write database files. Processes memory-map a file, so that they share its memory.
 
     8 bytes magic · u32 version · u32 CRC-32 of the header · u64 length of the header · header (JSON) · arrays
 
-Arrays are aligned to 64 bytes. The header holds checksums of blocks of the arrays. The file is independent of time and
-machine: equal databases give equal bytes.
+Each array begins at a multiple of 64 bytes. The header contains checksums of the arrays. A file contains no time and no
+property of the machine, so equal databases give equal files.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _ARRAYS = (
     "positions", "rotations", "velocities", "angular_velocities", "contacts", "head_height_ratio",
     "range_starts", "range_stops", "tags", "features", "feature_mean", "feature_std",
 )  # fmt: skip
-_SEARCHED = "range_starts"  # the search reads this array and later ones; playback reads the earlier ones
+_SEARCHED = "range_starts"  # the search reads this array and the following ones; playback reads the arrays before it
 _DTYPE = re.compile(r"[<|][fiu][1248]")
 
 
 def write_database(database: MotionDatabase, path: str | Path) -> None:
-    """Write the file atomically and read-only. Processes that have mapped an older file can still read it."""
+    """Write a database to a read-only file; processes that have an older file of this name open can still read it."""
     write_whole(Path(path), _parts(database), mode=0o444)
 
 
@@ -90,7 +90,7 @@ def _plain(value: Any) -> Any:
 
 
 def _header(path: Path) -> tuple[dict[str, Any], int, int]:
-    """Return the header, the offset of the body in bytes, and the header's checksum."""
+    """Return the header of a file, the byte at which the arrays begin, and the checksum of the header."""
     try:
         with open_regular(path) as handle:
             start = handle.read(_HEAD.size)
@@ -121,11 +121,10 @@ def _header(path: Path) -> tuple[dict[str, Any], int, int]:
 
 
 def read_database(path: str | Path, on_damage: Callable[[str], None] | None = None) -> MotionDatabase:
-    """Read a database whose arrays are views of the mapped file, so that processes share memory pages.
+    """Read a database from a file. Its arrays are memory-mapped, so that several processes share their memory.
 
-    Checksums are checked once per file; the result is cached. The search arrays are checked before the function
-    returns. The motion arrays are also checked before; with `on_damage`, a thread checks them later and calls
-    `on_damage` with a message.
+    The function compares the checksums of all arrays, and stores in the cache folder that a file is not damaged. If
+    `on_damage` is given, a thread checks the poses later, and calls `on_damage` with a message if they are damaged.
     """
     path = Path(path)
     try:
@@ -206,12 +205,12 @@ def _database(path: Path, header: dict[str, Any], arrays: dict[str, NDArray[Any]
 class _Entry(NamedTuple):
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
-    at: int  # offset from the start of the body, bytes
+    at: int  # byte at which the array begins, counted from the first array
 
 
 def _entry(said: dict[str, Any], size: int) -> _Entry:
     dtype, shape, at = said["dtype"], tuple(map(int, said["shape"])), int(said["at"])
-    if not _DTYPE.fullmatch(dtype):  # refuse object arrays, because numpy would read addresses from the file
+    if not _DTYPE.fullmatch(dtype):  # numpy would use the bytes of an object array as memory addresses
         raise ValueError(f"numbers of type {dtype!r}")
     if min((*shape, at)) < 0 or at % _ALIGN or at + math.prod(shape) * np.dtype(dtype).itemsize > size:
         raise ValueError(f"an array of shape {shape} at byte {at} of {size}")

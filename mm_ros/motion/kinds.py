@@ -1,4 +1,4 @@
-"""Classify frames by kind of motion, from the root's velocity and yaw rate and the head height."""
+"""Detect the kind of motion (walk, turn, …) in each frame, from the velocity of the root and the height of the head."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from mm_ros.motion.contacts import central_difference
 KINDS = ("idle", "turn", "walk", "run", "back", "side", "crouch", "other")
 IDLE, TURN, WALK, RUN, BACK, SIDE, CROUCH, OTHER = range(len(KINDS))
 
-STANDING_SPEED = 0.25  # m/s; slower motion is idle or turn
-TURN_RATE = np.radians(30)  # rad/s
-RUN_SPEED = 2.1  # m/s; people change from walking to running near this speed
-CROUCH_RATIO = 0.82  # a head below this ratio of its standing height means crouching
-LYING_RATIO = 0.45  # a head below this ratio means lying, crawling or rolling
+STANDING_SPEED = 0.25  # root speed [m/s] below which a person stands or turns on the spot
+TURN_RATE = np.radians(30)  # yaw rate [rad/s] above which a standing person turns
+RUN_SPEED = 2.1  # root speed [m/s] above which a person runs instead of walking
+CROUCH_RATIO = 0.82  # a person crouches if the head is below this share of its height in upright standing
+LYING_RATIO = 0.45  # a person lies, crawls or rolls if the head is below this share of its height in upright standing
 _AHEAD, _BEHIND = np.radians(50), np.radians(130)
 
 
 def root_motion(clip: Clip) -> tuple[F64, F64]:
-    """Return the smoothed velocity (F, 2) in root space, m/s, and yaw rate (F,), rad/s."""
+    """Return the smoothed velocity (F, 2) of the root [m/s] in its own axes, and its yaw rate (F,) [rad/s]."""
     window = odd_window(0.5, clip.rate)
     velocity = savitzky_golay(central_difference(clip.positions[:, 0], clip.rate), window, 1)
     yaws = np.unwrap(rot.yaw_of(clip.rotations[:, 0].astype(np.float64)))
@@ -33,7 +33,7 @@ def root_motion(clip: Clip) -> tuple[F64, F64]:
 
 
 def kinds_of(clip: Clip) -> tuple[NDArray[np.int8], tuple[str, ...]]:
-    """Return the kind of each frame (F,) as an index into the names, and the names."""
+    """Return the kind of motion in each frame (F,) as an index into KINDS, and KINDS."""
     velocity, yaw_rate = root_motion(clip)
     positions, _ = clip.globals()
     ratio = savitzky_golay(positions[:, HEAD, 2] / clip.skeleton.head_height, odd_window(0.5, clip.rate), 1)

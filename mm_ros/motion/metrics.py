@@ -1,8 +1,9 @@
-"""Metrics of motion at a constant frame rate (60 Hz by default, `dt`).
+"""Metrics of the quality of motion, for frames at a constant interval `dt` (1/60 s by default).
 
-Arrays are stacked over F frames: joint positions (F, J, 3) and rotations (F, J, 4) in the room, contacts (F, 2).
-Most functions with a unit in their name return one number per frame, stance or event; `summarise` returns their mean,
-median, p95 and p99. Metrics of the feet and of roughness are in motion/metrics_feet.py.
+The arguments are joint positions (F, J, 3) and rotations (F, J, 4) of F frames in the room, and foot contacts (F, 2).
+Most functions whose name ends in a unit return one number per frame, per stance or per event. The function `summarise`
+returns the mean, the median and percentiles of these numbers. Metrics of the feet and of sudden movements are in the
+file motion/metrics_feet.py.
 """
 
 from __future__ import annotations
@@ -47,14 +48,14 @@ __all__ = [
 
 Array = Any
 
-STANDING_SPEED = 0.1  # m/s; a slower user counts as standing
-MOVING_SPEED = 0.4  # m/s; minimum peak speed after a start or before a stop
-MIN_STAND_S = 0.3  # minimum standing time before a start or after a stop
-EVENT_S = 1.5  # maximum duration of a start or stop
+STANDING_SPEED = 0.1  # speed [m/s] below which a user stands
+MOVING_SPEED = 0.4  # a start or a stop counts only if the user's speed is at least this [m/s] after or before it
+MIN_STAND_S = 0.3  # minimum time [s] for which the user stands before a start or after a stop
+EVENT_S = 1.5  # maximum duration [s] of a start or stop
 
 
 def summarise(values: Array) -> dict[str, float]:
-    """Return mean, median, p95 and p99 of the finite values, or NaN without any."""
+    """Return the mean, median, 95th and 99th percentiles of the finite values; they are NaN if no value is finite."""
     v = np.asarray(values, np.float64).ravel()
     v = v[np.isfinite(v)]
     if len(v) == 0:
@@ -68,12 +69,12 @@ def summarise(values: Array) -> dict[str, float]:
 
 
 def facing_of_pelvis(positions: Array) -> F64:
-    """Return the yaw (F,) of the line through the hip joints."""
+    """Return the facing of the pelvis as yaw (F,), which is perpendicular to the line through the hip joints."""
     return _facing(positions[:, LEFT_UPPER_LEG] - positions[:, RIGHT_UPPER_LEG])
 
 
 def facing_of_body(positions: Array) -> F64:
-    """Return the yaw (F,) of hips and shoulders together, without smoothing: the ground truth of the facing bounds."""
+    """Return the facing of the body as yaw (F,): the mean of the facings of hips and shoulders, without smoothing."""
     hips = positions[:, LEFT_UPPER_LEG] - positions[:, RIGHT_UPPER_LEG]
     shoulders = positions[:, LEFT_UPPER_ARM] - positions[:, RIGHT_UPPER_ARM]
     return _facing(rot.unit(hips) + rot.unit(shoulders))
@@ -84,47 +85,52 @@ def _facing(left: Array) -> F64:
 
 
 def angle_error_deg(a: Array, b: Array) -> F64:
-    """Absolute angle between yaws (rad), in degrees."""
+    """Return the absolute difference in degrees between two yaw angles in radians."""
     return np.asarray(np.abs(np.rad2deg(rot.wrap_angle(np.asarray(a, np.float64) - np.asarray(b, np.float64)))))
 
 
 def position_error_m(a: Array, b: Array) -> F64:
-    """Distance over the last axis, in any number of dimensions."""
+    """Return the distance between positions `a` and `b`, whose coordinates are along the last axis."""
     return np.asarray(np.linalg.norm(np.asarray(a, np.float64) - np.asarray(b, np.float64), axis=-1))
 
 
 def rotation_error_deg(a: Array, b: Array) -> F64:
-    """Angle between quaternions, independent of their signs."""
+    """Return the angle in degrees between two rotations, given as quaternions of either sign."""
     d = rot.multiply(np.asarray(a, np.float64), rot.inverse(np.asarray(b, np.float64)))
     return np.asarray(np.rad2deg(2 * np.arctan2(np.linalg.norm(d[..., 1:], axis=-1), np.abs(d[..., 0]))))
 
 
 def root_position(positions: Array) -> F64:
-    """Position of the hips on the floor (F, 2)."""
+    """Return the horizontal position of the hips (F, 2)."""
     return np.asarray(positions[:, HIPS, :2], np.float64)
 
 
 def lean_deg(matched: Array, published: Array) -> F64:
-    """Angle between the torsos (hips to neck) of the matched and the published pose."""
+    """Return the angle between the torso of the matched pose and the torso of the published pose.
+
+    The direction of a torso is that of the line from hips to neck.
+    """
     a = rot.unit(np.asarray(matched, np.float64)[:, NECK] - matched[:, HIPS])
     b = rot.unit(np.asarray(published, np.float64)[:, NECK] - published[:, HIPS])
     return np.asarray(np.rad2deg(np.arctan2(np.linalg.norm(np.cross(a, b), axis=-1), (a * b).sum(-1))))
 
 
 def start_lag_s(user: Array, root: Array, dt: float = 1 / 60) -> F64:
-    """Return the delay of the root at each start of the user, measured at half of the user's peak speed. Positions are
-    (F, 2).
+    """Return the delay [s] of the avatar's root at each start of the user, from horizontal positions (F, 2).
+
+    The delay is the time from the moment at which the user reaches half of the peak speed to the moment at which the
+    root reaches the same speed.
     """
     return _lags(user, root, dt, 1)
 
 
 def stop_lag_s(user: Array, root: Array, dt: float = 1 / 60) -> F64:
-    """Return the delay of the root at each stop of the user, measured at half of the user's peak speed."""
+    """Return the delay [s] of the avatar's root at each stop of the user; see `start_lag_s`."""
     return _lags(user, root, dt, -1)
 
 
 def _lags(user: Array, root: Array, dt: float, way: int) -> F64:
-    """`way` −1 reverses time, so that stops become starts, and the sign of the lag is changed."""
+    """Return the delays at starts if `way` is 1; if it is −1, time is reversed, so that stops become starts."""
     u, r = (_speed(np.asarray(p, np.float64)[::way], dt) for p in (user, root))
     window, quiet = round(EVENT_S / dt), round(MIN_STAND_S / dt)
     out, i = [], quiet
@@ -141,7 +147,7 @@ def _lags(user: Array, root: Array, dt: float, way: int) -> F64:
 
 
 def _nearest_crossing(speed: F64, level: float, at: int, window: int) -> float:
-    """Return the frames from `at` to the nearest rise of `speed` through `level` within ±`window`, or NaN."""
+    """Return the number of frames from `at` to the nearest frame in which `speed` rises above `level`, or NaN."""
     first = max(at - window, 1)
     stretch = speed[first - 1 : at + window]
     ups = np.flatnonzero((stretch[:-1] < level) & (stretch[1:] >= level)) + first
@@ -151,7 +157,7 @@ def _nearest_crossing(speed: F64, level: float, at: int, window: int) -> float:
 
 
 def _speed(positions: F64, dt: float) -> F64:
-    """Return the speed smoothed over 0.2 s, so that swaying or a single step does not count as a start."""
+    """Return the speed of horizontal positions, smoothed over 0.2 s so that swaying does not count as a start."""
     n = max(round(0.2 / dt), 1)
     if len(positions) < 2:
         return np.zeros(len(positions))

@@ -1,4 +1,4 @@
-"""Metrics of feet and roughness. Other modules import these metrics from motion/metrics.py."""
+"""Metrics of the feet and of sudden movements. Other modules import these metrics from motion/metrics.py."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ Array = Any
 
 TOES = (LEFT_TOES, RIGHT_TOES)
 FEET = (LEFT_FOOT, RIGHT_FOOT)
-SHORTEST_STANCE_S = 0.15  # shorter contacts are no stances
-SKATE_HEIGHT, SKATE_SPEED = 0.04, 0.15  # m, m/s
-# factor on the limit of the acceleration; s; pops that are nearer to each other than this count as one.
+SHORTEST_STANCE_S = 0.15  # minimum duration [s] of a foot contact that counts as a stance
+SKATE_HEIGHT, SKATE_SPEED = 0.04, 0.15  # a foot skates if its toe is lower [m] and faster [m/s] than these limits
+# A pop is a joint acceleration above this factor times the acceleration limit. Pops within 0.2 s count as one.
 POP_MARGIN, POP_TOGETHER_S = 1.5, 0.2
-# Excluded from pops, because trackers determine the head and the hands, and the root is no joint of the body
+# Joints that are excluded from pops: trackers determine the head and the hands, and the root is not part of the body.
 ON_TRACKERS = (ROOT, HEAD, LEFT_HAND, RIGHT_HAND)
 
 
 def stances(contact: Array, dt: float = 1 / 60, shortest_s: float = SHORTEST_STANCE_S) -> NDArray[np.int64]:
-    """Return (S, 2): first frame and stop of each run of a contact flag (F,) of at least `shortest_s`."""
+    """Return the first frame, and the frame after the last, of each contact of one foot of at least `shortest_s`."""
     c = np.concatenate([[0], np.asarray(contact, np.int8), [0]])
     edges = np.flatnonzero(np.diff(c))
     runs = edges.reshape(-1, 2).astype(np.int64)
@@ -43,7 +43,7 @@ def stances(contact: Array, dt: float = 1 / 60, shortest_s: float = SHORTEST_STA
 
 
 def stance_drift_m(positions: Array, contacts: Array, dt: float = 1 / 60) -> F64:
-    """Return the maximum horizontal distance of the toe from its first position, for each stance of both feet."""
+    """Return for each stance of a foot the maximum horizontal distance of its toe from the start of the stance."""
     out = []
     for side, toe in enumerate(TOES):
         for first, stop in stances(contacts[:, side], dt):
@@ -53,7 +53,7 @@ def stance_drift_m(positions: Array, contacts: Array, dt: float = 1 / 60) -> F64
 
 
 def stance_twist_deg(positions: Array, contacts: Array, dt: float = 1 / 60) -> F64:
-    """Return the maximum rotation of the foot (heading from ankle to toe) from its first heading, for each stance."""
+    """Return for each stance of a foot its maximum rotation about the vertical since the start of the stance."""
     out = []
     for side, toe in enumerate(TOES):
         d = np.asarray(positions[:, toe, :2], np.float64) - positions[:, FEET[side], :2]
@@ -65,7 +65,7 @@ def stance_twist_deg(positions: Array, contacts: Array, dt: float = 1 / 60) -> F
 
 
 def locked_motion_m(positions: Array, locked: Array) -> F64:
-    """Return the maximum horizontal distance of the toe from its first position, for each run of the locked flag."""
+    """Return for each time that a foot is locked the maximum horizontal distance of its toe from the start."""
     out = []
     for side, toe in enumerate(TOES):
         for first, stop in stances(locked[:, side], 1.0, 0.0):
@@ -75,7 +75,7 @@ def locked_motion_m(positions: Array, locked: Array) -> F64:
 
 
 def toe_speeds(positions: Array, dt: float = 1 / 60) -> F64:
-    """Return horizontal toe speeds (F, 2) in m/s by backward differences; frame 0 repeats the value of frame 1."""
+    """Return the horizontal speeds of both toes (F, 2) in m/s; frame 0 has the same speed as frame 1."""
     p = np.asarray(positions, np.float64)[:, TOES, :2]
     if len(p) < 2:
         return np.zeros((len(p), 2))
@@ -84,7 +84,7 @@ def toe_speeds(positions: Array, dt: float = 1 / 60) -> F64:
 
 
 def skating(positions: Array, dt: float = 1 / 60, floor: float = 0.0) -> NDArray[np.bool_]:
-    """Return for each frame (F,) whether the slower toe is below 4 cm and slides faster than 0.15 m/s."""
+    """Return for each frame (F,) whether a foot slides: the slower toe is below 4 cm and faster than 0.15 m/s."""
     speeds = toe_speeds(positions, dt)
     slower, frames = speeds.argmin(1), np.arange(len(speeds))
     height = np.asarray(positions)[:, TOES, 2][frames, slower] - floor
@@ -92,18 +92,18 @@ def skating(positions: Array, dt: float = 1 / 60, floor: float = 0.0) -> NDArray
 
 
 def skate_ratio(positions: Array, dt: float = 1 / 60, floor: float = 0.0) -> float:
-    """Share of frames that skate."""
+    """Return the share of frames in which a foot slides; see `skating`."""
     return float(skating(positions, dt, floor).mean()) if len(positions) else float("nan")
 
 
 def floor_penetration_m(positions: Array, floor: float = 0.0) -> F64:
-    """Return the depth (F,) of the lowest ankle or toe joint below the floor, at least 0."""
+    """Return how far the lowest ankle or toe joint is below the floor (F,), or 0 if all joints are above it."""
     z = np.asarray(positions, np.float64)[:, TOES + FEET, 2] - floor
     return np.asarray(np.maximum(-z.min(1), 0.0))
 
 
 def knee_beyond_straight_deg(positions: Array, rotations: Array) -> F64:
-    """Return the hyperextension (F,) of the worse knee, about the thigh's y axis."""
+    """Return by how many degrees (F,) a knee is bent forward beyond a straight leg, for the worse of both knees."""
     p = np.asarray(positions, np.float64)
     worst = np.zeros(len(p))
     for leg in (LEFT_UPPER_LEG, RIGHT_UPPER_LEG):
@@ -115,7 +115,7 @@ def knee_beyond_straight_deg(positions: Array, rotations: Array) -> F64:
 
 
 def jitter(positions: Array, dt: float = 1 / 60) -> float:
-    """Mean magnitude of the jerk over all joints (without the root) and frames, m/s³."""
+    """Return the mean magnitude of the jerk [m/s³] of all joints except the root, over all frames."""
     p = np.asarray(positions, np.float64)[:, 1:]
     if len(p) < 4:
         return float("nan")
@@ -128,15 +128,16 @@ def _accelerations(positions: Array, dt: float) -> F64:
 
 
 def acceleration_limit(clips: Any, dt: float = 1 / 60) -> float:
-    """The 99.9th percentile of joint accelerations over clips [(F, J, 3), …]. Accelerations above 1.5 times this limit
-    count as pops.
+    """Return the 99.9th percentile of the joint accelerations in all clips, given as joint positions (F, J, 3).
+
+    A joint acceleration above 1.5 times this limit counts as a pop.
     """
     every = [_accelerations(p, dt).ravel() for p in clips if len(p) > 2]
     return float(np.percentile(np.concatenate(every), 99.9)) if every else float("nan")
 
 
 def pop_frames(positions: Array, limit: float, dt: float = 1 / 60) -> NDArray[np.intp]:
-    """Return the frame of each pop; those within 0.2 s count as one. `limit`: see `pops_per_min`."""
+    """Return the frame of each pop: a joint acceleration above 1.5 times `limit`. Pops within 0.2 s count as one."""
     if len(positions) < 3:
         return np.zeros(0, np.intp)
     hits = np.flatnonzero((_accelerations(positions, dt) > POP_MARGIN * limit).any(1))
@@ -144,11 +145,14 @@ def pop_frames(positions: Array, limit: float, dt: float = 1 / 60) -> NDArray[np
 
 
 def pops_per_min(positions: Array, limit: float, dt: float = 1 / 60) -> float:
-    """Return pops per minute. `limit`: the larger `acceleration_limit` of truth and database."""
+    """Return the number of pops per minute, see `pop_frames`.
+
+    `limit` is the result of `acceleration_limit` for the true motion or for the database, whichever is larger.
+    """
     return len(pop_frames(positions, limit, dt)) / (len(positions) * dt / 60)
 
 
 def jumps_per_s(segments: Array, dt: float = 1 / 60) -> float:
-    """Return jumps per second from the published jump counter (F,)."""
+    """Return the number of jumps per second, from the published counter of jumps (F,)."""
     s = np.asarray(segments, np.int64)
     return float((s[-1] - s[0]) / ((len(s) - 1) * dt)) if len(s) > 1 else 0.0

@@ -1,4 +1,4 @@
-"""Find the shared motion data, and unpack archives once into the cache."""
+"""Find the folder of the shared motion data, and unpack archives in it into the cache folder."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from mm_ros.base.cache import locked, writable_root
 from mm_ros.base.errors import MmRosError
 
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".tbz2")
-# RuntimeError: password-protected; NotImplementedError (a RuntimeError): unsupported compression; ValueError: invalid
-# file name or damaged header; others: damaged archive.
+# Errors that Python raises for damaged archives. RuntimeError means a password or an unsupported compression.
 _BROKEN = (
     zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError, ValueError,
     IndexError, KeyError, OverflowError, struct.error, AssertionError,
 )  # fmt: skip
-# Motion as text compresses 5 times, and a still pose 100 times. Archives with a larger ratio do not contain motion.
+# Motion files become about 5 times smaller in an archive, and files with a constant pose 100 times smaller. Archives
+# that exceed this ratio and the first limit in bytes, or the number of files, are refused.
 LEAST_MOST_BYTES, MOST_GROWTH, MOST_FILES = 256 << 20, 100, 100_000
 _WANTED = (".bvh", ".csv", ".txt", ".yaml", ".json")
 
 
-BESIDE = Path(__file__).resolve().parents[3] / "shared" / "data"  # folder next to the project
+BESIDE = Path(__file__).resolve().parents[3] / "shared" / "data"  # folder beside the project folder
 WHAT_IT_IS = (
     "It is CMU motion capture (free, from mocap.cs.cmu.edu; BVH: the cgspeed conversion), in folders or archives "
     "named cmu_locomotion and cmu_general. Set MM_ROS_DATA to the folder that contains them"
@@ -43,14 +43,15 @@ PROCEDURAL_NOTE = (
 
 
 def has_data() -> bool:
-    """Whether the shared motion data is expected. It is true if MM_ROS_DATA is set to any path, so that a wrong path
-    leads to an error.
+    """Return whether the shared motion data is expected to exist.
+
+    This is the case if the environment variable MM_ROS_DATA is set, even to a wrong path, which then causes an error.
     """
     return bool(os.environ.get("MM_ROS_DATA")) or BESIDE.is_dir()
 
 
 def data_folder() -> Path:
-    """Return `$MM_ROS_DATA`, or else the folder `shared/data` next to the project."""
+    """Return the folder of the shared motion data: `$MM_ROS_DATA` if it is set, otherwise `../shared/data`."""
     folder = Path(os.environ.get("MM_ROS_DATA") or BESIDE)
     if not folder.is_dir():
         raise MmRosError(f"the shared motion data is not at {folder}. {WHAT_IT_IS}")
@@ -58,7 +59,7 @@ def data_folder() -> Path:
 
 
 def dataset(name: str) -> Path:
-    """Return the folder of a dataset such as 'cmu_locomotion'; archives are unpacked into the cache."""
+    """Return the folder of a dataset such as 'cmu_locomotion'. An archive is unpacked into the cache folder first."""
     folder = data_folder()
     if (folder / name).is_dir():
         return folder / name
@@ -75,7 +76,7 @@ def is_archive(path: str | Path) -> bool:
 
 
 def unpacked(archive: str | Path) -> Path:
-    """Unpack the archive's motion and text files into the cache, if they are not yet there, and return the folder."""
+    """Unpack the motion files and text files of an archive into the cache folder once, and return their folder."""
     path = Path(archive).resolve()
     try:
         stat = path.stat()
@@ -88,7 +89,7 @@ def unpacked(archive: str | Path) -> Path:
     with locked(f"unpack-{key}"):
         if not target.is_dir():
             partial = target.with_name(f".{target.name}.part")
-            shutil.rmtree(partial, ignore_errors=True)  # delete what a killed process has left behind
+            shutil.rmtree(partial, ignore_errors=True)  # left by a process that was killed
             partial.mkdir(parents=True)
             try:
                 _extract(path, partial, max(LEAST_MOST_BYTES, MOST_GROWTH * stat.st_size))
@@ -100,7 +101,6 @@ def unpacked(archive: str | Path) -> Path:
 
 
 def _extract(path: Path, folder: Path, most: int) -> None:
-    """Unpack at most `most` bytes into the folder."""
     try:
         if path.suffix.lower() == ".zip":
             _extract_zip(path, folder, most)
@@ -124,7 +124,7 @@ def _too_big(path: Path, most: int) -> MmRosError:
 def _extract_zip(path: Path, folder: Path, most: int) -> None:
     with zipfile.ZipFile(path) as archive:
         entries = [e for e in archive.infolist() if not e.is_dir() and _wanted(e.filename)]
-        total = sum(e.file_size for e in entries)  # zipfile reads no more than the declared size
+        total = sum(e.file_size for e in entries)  # zipfile reads at most the declared size
         if total > most or len(entries) > MOST_FILES:
             raise _too_big(path, most)
         if total > shutil.disk_usage(folder).free:
@@ -142,7 +142,7 @@ _OPENERS: dict[str, Callable[..., Any]] = {
 def _extract_tar(path: Path, folder: Path, most: int) -> None:
     opener = _OPENERS.get(path.suffix.lower(), open)
     count = 0
-    # The archive is read as a stream, so that the data is expanded only once and long headers count, too.
+    # The archive is read as a stream, so that the size limit also includes the headers of the archive.
     with opener(path, "rb") as plain:
         counted: Any = _Counted(plain, path, most)
         with tarfile.open(fileobj=counted, mode="r|") as tar:
@@ -156,7 +156,7 @@ def _extract_tar(path: Path, folder: Path, most: int) -> None:
 
 
 class _Counted:
-    """A stream that raises MmRosError after `most` bytes."""
+    """An input stream that raises MmRosError when more than `most` bytes are read."""
 
     def __init__(self, stream: IO[bytes], path: Path, most: int) -> None:
         self._stream, self._path, self._most, self._left = stream, path, most, most
@@ -174,7 +174,7 @@ def _wanted(name: str) -> bool:
 
 
 def _write(folder: Path, name: str, data: IO[bytes]) -> None:
-    """Write inside the folder only: names in archives can contain '../' or start with '/'."""
+    """Write a file inside `folder`, even if its name in the archive contains '../' or starts with '/'."""
     parts = [p for p in PurePosixPath(name.replace("\\", "/")).parts if p not in ("/", "..", ".")]
     target = folder.joinpath(*parts)
     target.parent.mkdir(parents=True, exist_ok=True)

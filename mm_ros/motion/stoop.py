@@ -1,8 +1,8 @@
-"""Bent copies of upright motion for users who stoop: the torso leans forward, the feet do not change.
+"""Bent copies of upright motion, for users who walk with a bent back.
 
-Motion capture has little stooped walking, and most of it with bent knees. A copy pitches pelvis and spine until the
-head is at the target height. The pelvis moves back for balance, and down where a leg would not reach; feet and ankles
-keep their positions.
+Motion capture databases contain little motion with a bent back. A bent copy has the pelvis and the spine pitched
+forward until the head is at a target height. The pelvis moves backward for balance, and downward if a leg is too short.
+The feet and ankles keep their positions.
 """
 
 from __future__ import annotations
@@ -38,34 +38,33 @@ from mm_ros.motion.metrics_feet import skating
 
 Array = Any
 TAG = "stooped"
-# Target head heights of the copies, as ratios of the standing head height. The copies use these heights in turn; each
-# height is in one of the bands `FINE`.
+# Target head heights of bent copies, as shares of the head height in upright standing. The copies use them in turn.
 RATIOS = (0.80, 0.85, 0.76, 0.905, 0.80, 0.76, 0.85, 0.70)
-# Pitch of each joint in the room as a share of the upper chest's pitch. The lower back bends most, and the head stays
-# raised (measured in CMU's subject 136: hips 0.3, neck 0.85, head 0.3).
+# Pitch of each joint in the room as a share of the upper chest's pitch. Subject 136 of the CMU data has similar shares.
 _PITCH = {HIPS: 0.28, SPINE: 0.75, CHEST: 0.95, UPPER_CHEST: 1.0, NECK: 0.9, HEAD: 0.45}
 LEGS = (LEFT_UPPER_LEG, RIGHT_UPPER_LEG)
-# Backward motion of the hips as a share of the head's forward motion: trunk, head and arms are 0.68 of the mass with
-# their centre at 0.45 of the way to the head; a motion of the hips moves trunk, head and arms by the whole distance and
-# the legs by half of it.
+# Backward motion of the hips as a share of the forward motion of the head, which keeps the centre of mass in place.
+# Trunk, head and arms are 0.68 of the body's mass, and their centre is at 0.45 of the distance from hips to head.
 BALANCE = 0.36
-STEEPEST = np.radians(85)  # rad; maximum pitch of the upper chest; to lower the head further, the knees bend, too
-DEEPEST = 0.3  # maximum lowering of the pelvis by bent knees, as a share of the head height.
-# Maximum hip–ankle distance as a share of the leg's length, because stooped people bend their knees
-_STRAIGHTEST = 0.96
-_ENVELOPE_S = 0.4  # window that smooths the lowering of the pelvis
-_SEARCH_RATE = 10.0  # Hz; frame rate of the search for the depth
+STEEPEST = np.radians(85)  # maximum pitch of the upper chest; the knees bend only if the head must be lower
+DEEPEST = 0.3  # maximum distance by which bent knees lower the pelvis, as a share of the standing head height
+_STRAIGHTEST = 0.96  # maximum distance from hip to ankle in bent copies, as a share of the leg's length
+_ENVELOPE_S = 0.4  # window [s] of the filter that smooths the lowering of the pelvis
+_SEARCH_RATE = 10.0  # frame rate [Hz] of the copy for which `_depth_of` computes head heights
 
-# Only upright motion at walking speed or slower is copied, in pieces of SHORTEST_S to LONGEST_S
+# A frame can be copied if its head height ratio is above the first limit and its torso angle below the second one.
 UPRIGHT_RATIO, UPRIGHT_TORSO = 0.93, np.radians(20)
 COPIED = (IDLE, TURN, WALK, SIDE, BACK)
-FASTEST = 1.3  # m/s
-SHORTEST_S, LONGEST_S = 3.0, 10.0
-SPEED_STEP, TURN_STEP = 0.35, 0.25  # m/s, rad/s; bin widths of the groups of similar pieces
+FASTEST = 1.3  # maximum speed of copied motion [m/s]
+SHORTEST_S, LONGEST_S = 3.0, 10.0  # minimum and maximum duration of a copied piece
+SPEED_STEP, TURN_STEP = 0.35, 0.25  # width of the groups of similar pieces in speed [m/s] and in yaw rate [rad/s]
 
 
 def bent_copies(clips: Sequence[Clip], ratios: Sequence[Array], share: float) -> list[Clip]:
-    """Return bent copies for bands with little motion, up to `share` of all clips; `ratios`: smoothed head heights."""
+    """Return bent copies of clips for those height bands that contain little motion.
+
+    The copies last at most `share` times as long as all clips. `ratios` holds the smoothed head height ratios.
+    """
     whole = sum(c.seconds for c in clips)
     depths = poor_depths(np.concatenate([*ratios]), share)
     if not depths:
@@ -75,9 +74,7 @@ def bent_copies(clips: Sequence[Clip], ratios: Sequence[Array], share: float) ->
 
 
 def poor_depths(ratios: Array, share: float) -> list[float]:
-    """Return the entries of RATIOS whose band has less recorded motion than the amount of copies that each band would
-    get.
-    """
+    """Return the target heights in RATIOS whose height bands contain less recorded motion than copies would add."""
     limits = [limit for _, limit, _ in FINE]
     counts = np.histogram(ratios, [-np.inf, *limits])[0]
     bands = np.searchsorted(limits, RATIOS)
@@ -86,13 +83,13 @@ def poor_depths(ratios: Array, share: float) -> list[float]:
 
 
 def stooped(clip: Clip, ratio: float) -> Clip:
-    """Bend an upright clip so that its mean head height is `ratio` of the standing height."""
+    """Return a bent copy of an upright clip, whose mean head height is `ratio` times the standing head height."""
     upright = _globals(clip)
     turned, moves, _ = _posture(clip, upright, _depth_of(clip, ratio))
     positions, rotations = clip.positions.astype(np.float64), clip.rotations.astype(np.float64)
     positions[:, 0, :2] += moves[:, :2]
     positions[:, HIPS, 2] += moves[:, 2]
-    own = slice(HIPS, len(NAMES))  # joints behind the canonical ones keep their rotations relative to their parents
+    own = slice(HIPS, len(NAMES))  # fingers keep their rotations relative to their parents
     rotations[:, own] = rot.normalize(rot.multiply(rot.inverse(turned[:, clip.skeleton.parents[own]]), turned[:, own]))
     bent = replace(clip, positions=positions.astype(np.float32), rotations=rotations.astype(np.float32))
     out = with_toes_at(bent, upright[0][:, list(TOES)])
@@ -100,9 +97,7 @@ def stooped(clip: Clip, ratio: float) -> Clip:
 
 
 def _depth_of(clip: Clip, ratio: float) -> float:
-    """Search for the depth that gives a head height. From 0 to 1 only the back bends, and from 1 to 2 the knees bend,
-    too.
-    """
+    """Find by bisection how far the body must bend (0 to 2) for a mean head height; above 1, the knees bend, too."""
     step = max(round(clip.rate / _SEARCH_RATE), 1)
     few = replace(clip, positions=clip.positions[::step], rotations=clip.rotations[::step], rate=clip.rate / step)
     upright, low, high = _globals(few), 0.0, 2.0
@@ -121,7 +116,7 @@ def _globals(clip: Clip) -> tuple[Array, Array]:
 
 
 def _posture(clip: Clip, upright: tuple[Array, Array], depth: float) -> tuple[Array, Array, Array]:
-    """Return, in the room, rotations (F, J, 4) (legs unchanged), shifts of the hips (F, 3) and head heights (F,)."""
+    """Bend the trunk; return the rotations of all joints, the shift of the hips (F, 3), and the head height (F,)."""
     p, q = upright
     turned = _pitched(q, min(depth, 1.0) * float(STEEPEST))
     bent = _from_hips(clip, turned, p[:, HIPS])
@@ -133,7 +128,7 @@ def _posture(clip: Clip, upright: tuple[Array, Array], depth: float) -> tuple[Ar
 
 
 def _from_hips(clip: Clip, turned: Array, hips: Array) -> dict[int, Array]:
-    """Return positions of trunk, head and upper legs in the room, for the hips' position and all global rotations."""
+    """Return the positions of trunk, head and hip joints in the room for new joint rotations `turned` (F, J, 4)."""
     out = {HIPS: hips}
     for j in (*_PITCH, *LEGS):
         if j != HIPS:
@@ -143,7 +138,7 @@ def _from_hips(clip: Clip, turned: Array, hips: Array) -> dict[int, Array]:
 
 
 def _pitched(q: Array, pitch: float) -> Array:
-    """Pitch trunk, head and shoulders about the root's y axis; return the global rotations of all joints (F, J, 4)."""
+    """Pitch trunk, head and shoulders forward; return the rotations of all joints (F, J, 4) in the room."""
     left = rot.rotate(q[:, 0], np.tile([0.0, 1.0, 0.0], (len(q), 1)))
     out = q.copy()
     for j, share in _PITCH.items():
@@ -154,7 +149,9 @@ def _pitched(q: Array, pitch: float) -> Array:
 
 
 def _sink(clip: Clip, tops: dict[int, Array], old: Array, least: float) -> Array:
-    """Return the smooth lowering of the pelvis (F,) that lets both legs reach their old ankles; at least `least`."""
+    """Return how far the pelvis must move down (F,) so that both legs reach their old ankle positions, but at least
+    `least`; the values are smooth over time.
+    """
     lacking = np.full(len(old), least)
     for upper, top in tops.items():
         foot = upper + 2
@@ -170,17 +167,17 @@ def _sink(clip: Clip, tops: dict[int, Array], old: Array, least: float) -> Array
 
 
 class Piece(NamedTuple):
-    """A range of upright locomotion that can be copied."""
+    """A range of upright motion that can be copied with a bent back."""
 
     clip: int
     first: int
     stop: int
-    group: tuple[int, int, int]  # kind, speed, turn
-    skating: float  # share of skating frames in the piece
+    group: tuple[int, int, int]  # kind of motion, class of speed, class of yaw rate
+    skating: float  # share of frames in which a foot slides
 
 
 def pieces_to_bend(clips: Sequence[Clip], ratios: Sequence[Array], seconds: float) -> list[Piece]:
-    """Choose pieces of each group (kind, speed, turn) in turn, starting with the pieces that have the least skating."""
+    """Choose pieces with a total duration of `seconds` from all groups in turn, first those with the least sliding."""
     groups: dict[tuple[int, int, int], list[Piece]] = {}
     for i, (clip, ratio) in enumerate(zip(clips, ratios, strict=True)):
         for piece in _upright_pieces(i, clip, ratio):

@@ -1,4 +1,4 @@
-"""Summary of motion data: minutes per kind, speeds, heights, and a heat map of velocities."""
+"""Summary of motion data: minutes of each kind of motion, speeds, head heights, and a heat map of velocities."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from mm_ros.motion.database import MotionDatabase
 from mm_ros.motion.extreme import EXTREME_TAGS, HIGH_LEG, lifted_legs
 from mm_ros.motion.kinds import RUN_SPEED, kinds_of, root_motion
 
-CELL = 0.25  # m/s
-AHEAD = (-2.0, 4.0)  # m/s; range of the heat map
-ACROSS = (-2.0, 2.0)  # m/s; range of the heat map to the left
+CELL = 0.25  # width of a cell of the heat map [m/s]
+AHEAD = (-2.0, 4.0)  # range of forward velocities in the heat map [m/s]
+ACROSS = (-2.0, 2.0)  # range of velocities to the left in the heat map [m/s]
 _SHADES = " ·░▒▓█"
 
 
@@ -52,7 +52,7 @@ def of_clips(clips: list[Clip]) -> Summary:
 
 
 def of_database(database: MotionDatabase) -> Summary:
-    """Summarize a database. `minutes_of` counts each tag; frames can have several tags."""
+    """Summarize a database. The field `minutes_of` holds the minutes of each tag; a frame can have several tags."""
     v = np.asarray(database.velocities[:, 0, :2], np.float64)
     tags = np.asarray(database.tags)
     minutes = {
@@ -67,7 +67,10 @@ def of_database(database: MotionDatabase) -> Summary:
 
 
 def heat(summary: Summary) -> tuple[F64, F64, F64]:
-    """Return the seconds in each cell of velocity (ahead, left), and the edges of the cells."""
+    """Return the seconds of motion in each cell of the heat map, and the limits of its rows and columns [m/s].
+
+    Rows are velocities forward, columns are velocities to the left.
+    """
     ahead, left = (np.arange(a, b + CELL / 2, CELL) for a, b in (AHEAD, ACROSS))
     counts, _, _ = np.histogram2d(summary.velocities[:, 0], summary.velocities[:, 1], (ahead, left))
     per_frame = summary.seconds / max(len(summary.velocities), 1)
@@ -75,7 +78,10 @@ def heat(summary: Summary) -> tuple[F64, F64, F64]:
 
 
 def heat_text(summary: Summary) -> str:
-    """Return the heat map as text: ahead is up, left is left. Each darker shade means about four times the time."""
+    """Return the heat map as text, with forward motion at the top and motion to the left on the left side.
+
+    Each shade stands for about four times as many seconds as the next lighter shade.
+    """
     seconds, ahead, _ = heat(summary)
     level = np.where(seconds > 0, np.clip(np.log(np.maximum(seconds, 1e-3) / 0.1) / np.log(4), 0, 4).astype(int) + 1, 0)
     lines = []
@@ -103,15 +109,16 @@ def rows(summary: Summary) -> list[tuple[str, Any]]:
     return out
 
 
-EVERY = 6  # joint positions are computed for every sixth frame only, so that a large database takes seconds
-LEAST_MIN = 0.2  # minutes; the summary warns of a kind of motion with less than this.
-# Limits for moving [m/s], turning [rad/s], crouching and squatting (head height ratios)
+EVERY = 6  # joint positions are computed for every sixth frame only, to save time
+LEAST_MIN = 0.2  # the summary warns if a database contains fewer minutes than this of a kind of motion
+# A person moves above this speed [m/s], turns above this yaw rate [rad/s], and crouches or squats if the head is below
+# these shares of its height in upright standing.
 MOVES, TURNS, CROUCHES, SQUATS = 0.4, np.radians(45), 0.82, 0.65
-GESTURE_SPEED = 0.5  # minimum speed [m/s] of a hand relative to the hips in a gesture
+GESTURE_SPEED = 0.5  # minimum speed [m/s] of a hand relative to the hips during a gesture
 
 
 def coverage(database: MotionDatabase) -> list[tuple[str, float]]:
-    """Minutes of motion of each kind that a user may need."""
+    """Return the minutes of motion in a database for each kind of motion that a user may need."""
     v = np.asarray(database.velocities[:, 0, :2], np.float64)
     speed, turn = np.linalg.norm(v, axis=1), np.asarray(database.angular_velocities[:, 0, 2], np.float64)
     angle, moves = np.degrees(np.arctan2(v[:, 1], v[:, 0])), speed > MOVES
@@ -135,7 +142,7 @@ def coverage(database: MotionDatabase) -> list[tuple[str, float]]:
 
 
 def doubts(database: MotionDatabase) -> list[str]:
-    """Properties of a database that may reduce the quality of its users' avatars."""
+    """Return descriptions of properties of a database that may reduce the quality of an avatar's motion."""
     out = unusual(database.skeleton)
     if any("head joint" in d for d in out):
         out.append("the legs of the avatar fit the user only if the files are imported again")
@@ -150,7 +157,7 @@ def doubts(database: MotionDatabase) -> list[str]:
 
 
 def _some_joints(database: MotionDatabase) -> F64:
-    """Joint positions (n, J, 3) relative to the root, for every EVERY-th frame."""
+    """Return the joint positions (n, J, 3) relative to the root in every sixth frame (EVERY)."""
     p = np.asarray(database.positions[::EVERY], np.float64)
     q = np.asarray(database.rotations[::EVERY], np.float64)
     p[:, 0], q[:, 0] = 0.0, (1.0, 0.0, 0.0, 0.0)
@@ -169,7 +176,7 @@ def _hand_speed(database: MotionDatabase) -> F64:
 
 
 def _untagged(database: MotionDatabase) -> float:
-    """Share of all frames in which a leg is lifted but the tag of lifted legs is missing."""
+    """Return the share of frames in which a leg is lifted high but the frame does not have the tag HIGH_LEG."""
     speed = np.linalg.norm(np.asarray(database.velocities[::EVERY, 0, :2], np.float64), axis=1)
     lifted = lifted_legs(_some_joints(database), database.skeleton, speed)
     bit = database.tag_bit(HIGH_LEG) if HIGH_LEG in database.tag_names else 0

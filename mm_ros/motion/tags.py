@@ -1,4 +1,4 @@
-"""Queries over tags: names with & (and), | (or), ! (not) and brackets, such as `(walk|run)&!crouch`."""
+"""Tag queries such as `(walk|run)&!crouch`, which combine names of tags by & (and), | (or), ! (not) and brackets."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.search.interface import ANY_FRAME, Mask
 
 _TOKEN = re.compile(r"\s*(?:([A-Za-z0-9_.-]+)|([&|!()]))")
-_Node = Any  # ("tag", bit) | ("not", node) | ("and" | "or", node, node)
+_Node = Any  # a parsed query: ("tag", bit), ("not", node), ("and", node, node) or ("or", node, node)
 
 
 def parse(text: str, tag_names: Sequence[str]) -> _Node | None:
-    """Parse a query. Return None for an empty query, which matches all frames."""
+    """Convert the text of a tag query to a tree; return None for an empty query, which matches all frames."""
     tokens = _tokens(text)
     if not tokens:
         return None
@@ -78,7 +78,7 @@ def _single(text: str, tokens: list[str], names: Sequence[str]) -> _Node:
 
 
 def matches(text: str, tag_names: Sequence[str], tags: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Return for each frame (N,) whether it matches the query."""
+    """Return for each frame (N,) whether its tags match the tag query `text`."""
     node = parse(text, tag_names)
     return np.ones(len(tags), np.bool_) if node is None else _evaluate(node, tags)
 
@@ -93,13 +93,13 @@ def _evaluate(node: _Node, tags: NDArray[np.uint64]) -> NDArray[np.bool_]:
 
 
 def mask_of(text: str, tag_names: Sequence[str]) -> Mask:
-    """Convert the query to a mask of the search engines: all of, any of and none of some tags."""
+    """Convert a tag query to a mask for the search; raise MmRosError if no mask can express the query."""
     node = parse(text, tag_names)
     if node is None:
         return ANY_FRAME
     all_of = any_of = none_of = 0
     for wanted, unwanted in _clauses(node, True):
-        if wanted & unwanted:  # "a or not a" is always true
+        if wanted & unwanted:  # this condition ("a or not a") is always true
             continue
         if unwanted:
             if wanted or unwanted & (unwanted - 1):
@@ -122,7 +122,7 @@ def _too_complex(text: str) -> MmRosError:
 
 
 def _clauses(node: _Node, sign: bool) -> list[tuple[int, int]]:
-    """Return the conjunctive normal form: (wanted bits, unwanted bits) of each clause, of which one must hold."""
+    """Return conditions that must all hold (conjunctive normal form). Each condition holds wanted and unwanted bits."""
     if node[0] == "tag":
         return [(1 << node[1], 0) if sign else (0, 1 << node[1])]
     if node[0] == "not":
