@@ -1,1 +1,1 @@
-"""BVH files: reader, writer and their compiled parts."""
+"""Reader and writer of BVH files, a text format of motion capture."""

@@ -1,4 +1,4 @@
-"""Compiled functions of the BVH reader, which convert text to numbers and channels to global poses."""
+"""Compiled functions of the BVH reader, which convert text to numbers, and the numbers to poses of joints."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ import numpy as np
 from mm_ros.maths.jit import njit
 
 END, SHORT_OR_LONG, NOT_A_NUMBER = 0, 1, 2
-REPLACES_OFFSET, ADDS_TO_OFFSET, IN_ROOM = 0, 1, 2  # meaning of a joint's position channels
-_POWERS = 10.0 ** np.arange(23)  # powers of ten that are exact in binary, so that division by them rounds correctly
+REPLACES_OFFSET, ADDS_TO_OFFSET, IN_ROOM = 0, 1, 2  # possible meanings of the position channels of a joint
+_POWERS = 10.0 ** np.arange(23)  # all powers of ten that float64 represents exactly
 
 
 @njit
 def parse_numbers(text: Any, columns: int, most_frames: int) -> Any:
-    """Parse lines of `columns` numbers; return (values, frames, line of an error, count or offset, code).
+    """Convert text to an array with one row per line and `columns` numbers per row.
 
-    Numbers of up to 18 digits with a mantissa below 2^53 are rounded like Python's float().
+    Return the array, the number of rows, the line of an error, the number of columns or the byte at the error, and an
+    error code such as NOT_A_NUMBER. Numbers with up to 15 digits and without a large exponent are exact.
     """
     n = len(text)
     values = np.empty((most_frames, columns))
@@ -96,7 +97,7 @@ def parse_numbers(text: Any, columns: int, most_frames: int) -> Any:
 
 @njit
 def nodes_global(motion: Any, codes: Any, counts: Any, parents: Any, offsets: Any, meanings: Any) -> Any:
-    """Return positions (F, N, 3) and rotations (F, N, 4) of joints and end sites in the file's axes."""
+    """Return the positions (F, N, 3) and rotations (F, N, 4) of all joints and end sites, in the axes of the file."""
     frames, nodes, joints = len(motion), len(parents), len(counts)
     positions = np.empty((frames, nodes, 3))
     rotations = np.empty((frames, nodes, 4))

@@ -1,8 +1,8 @@
-"""Read and write BVH files in the file's own axes, unit, names and channel order.
+"""Read and write BVH files without converting their axes, unit, joint names or order of channels.
 
-`motion/importing` converts BVH files to canonical clips. Position channels have one of three meanings, which their
-values decide: they replace the joint's offset (the usual case), they are added to the offset (values near 0 although
-the offset is not), or they are positions in the axes of the room (some exporters write the head in this way).
+The modules in `motion/importing` convert BVH files to canonical clips. The position channels of a joint have one of
+three meanings. Usually, they replace the offset of the joint from its parent. If they are near 0 although the offset is
+not, they are added to the offset. Some exporters write positions in the axes of the room, for example of the head.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ I64 = NDArray[np.int64]
 
 CHANNELS = ("Xposition", "Yposition", "Zposition", "Xrotation", "Yrotation", "Zrotation")
 _CODES = {name.lower(): code for code, name in enumerate(CHANNELS)}
-MOST_BYTES = 2_000_000_000  # bytes; this is four hours at 120 Hz; the parsed numbers need four times as much memory
-MOST = 1e9  # maximum length or angle in a file (1000 km in mm); squares of larger numbers may overflow
-DEEPEST, MOST_JOINTS = 200, 5000  # a larger number of joints than people need, with all fingers and markers.
-_LOOKED_AT = 100  # number of frames that decide whether position channels are in room axes
-# The rates are sorted by how common they are, because a rounded frame time means the first rate that matches.
+MOST_BYTES = 2_000_000_000  # maximum size of a file in bytes, which is about four hours of motion at 120 Hz
+MOST = 1e9  # maximum length or angle in a file; squares of larger numbers may overflow
+DEEPEST, MOST_JOINTS = 200, 5000  # maximum number of joints in a chain and in a skeleton
+_LOOKED_AT = 100  # approximate number of frames that decide whether positions are in the axes of the room
+# Common frame rates [Hz], the most common one first. If a rounded frame time fits several rates, it means the first.
 USUAL_RATES = (120, 60, 30, 100, 240, 90, 72, 50, 25, 24, 48, 200, 180, 150, 15, 20, 40, 80, 250, 300, 10)
 
 
 @dataclass(frozen=True)
 class Bvh:
-    """A BVH file. `end_parents` are the parent joints of the end sites. `motion` holds frames × channels."""
+    """The content of a BVH file: J joints, E end sites (ends of the last bones), and F frames with C channels."""
 
     names: tuple[str, ...]
     parents: I64  # (J,)
     offsets: F64  # (J, 3)
-    channels: tuple[tuple[int, ...], ...]  # codes into CHANNELS, in the file's order
-    end_parents: I64  # (E,)
+    channels: tuple[tuple[int, ...], ...]  # indices into CHANNELS, in the order of the file
+    end_parents: I64  # (E,) parent joint of each end site
     end_offsets: F64  # (E, 3)
     frame_time: float
     motion: F64  # (F, C)
@@ -58,7 +58,7 @@ class Bvh:
 
     @cached_property
     def node_parents(self) -> I64:
-        """Joints first, then end sites."""
+        """Parent joint of each node (−1 for roots). Nodes are the joints, followed by the end sites."""
         return np.concatenate([self.parents, self.end_parents])
 
     @cached_property
@@ -67,7 +67,7 @@ class Bvh:
 
     @cached_property
     def position_meanings(self) -> NDArray[np.int8]:
-        """Meaning of each joint's position channels, see the module's docstring."""
+        """Meaning of the position channels of each joint: REPLACES_OFFSET, ADDS_TO_OFFSET or IN_ROOM."""
         out = np.zeros(len(self.names), np.int8)
         at = 0
         few = self.motion[:: max(len(self) // _LOOKED_AT, 1)]
@@ -86,8 +86,9 @@ class Bvh:
         return out
 
     def _in_room(self, joint: int, motion: F64, given: F64, meanings: NDArray[np.int8]) -> bool:
-        """Whether the position vectors are far longer than the bone, but end at about a bone's length from the parent's
-        position.
+        """Return whether the positions of a joint are in the axes of the room.
+
+        In this case, the positions are far longer than the bone, but about a bone's length from the parent joint.
         """
         away = float(np.linalg.norm(self.offsets[joint]))
         length = float(np.median(np.linalg.norm(given, axis=1)))
@@ -99,7 +100,7 @@ class Bvh:
         return from_parent < 0.5 * length and (away < 1e-6 or 0.3 < from_parent / away < 3)
 
     def globals(self, motion: F64 | None = None) -> tuple[F64, F64]:
-        """Positions (F, N, 3) and rotations (F, N, 4) of joints and end sites in the file's axes and units."""
+        """Return positions (F, N, 3) and rotations (F, N, 4) of joints and end sites in the file's axes and unit."""
         return self._globals(self.motion if motion is None else motion, self.position_meanings)
 
     def _globals(self, motion: F64, meanings: NDArray[np.int8]) -> tuple[F64, F64]:
@@ -110,7 +111,7 @@ class Bvh:
         )
 
     def zero_pose(self) -> F64:
-        """Return the positions of all nodes with zero rotations; roots are at the origin."""
+        """Return the positions of all joints and end sites if all rotations are 0 and the roots are at the origin."""
         out = self.node_offsets.copy()
         for i, p in enumerate(self.node_parents):
             out[i] = out[i] + out[p] if p >= 0 else 0.0
@@ -118,34 +119,33 @@ class Bvh:
 
 
 def rate_of(frame_time: float, text: str = "") -> float:
-    """Return the frame rate in Hz.
+    """Return the frame rate in Hz for the frame time [s] in a file, which is written as `text`.
 
-    A frame time that is exactly the period of a usual rate means that rate ('0.01' is 100 Hz). A file often states the
-    period of a usual rate with few digits, rounded ('0.033' is 30 Hz, '.0083333' is 120 Hz) or truncated ('0.0166' is
-    60 Hz). Then the usual rate is returned. Otherwise the rate is the reciprocal of the frame time, rounded to a whole
-    number if it is near one.
+    Files often state a frame time with few digits, either rounded ('0.033' means 30 Hz) or truncated ('0.0166' means
+    60 Hz). Therefore the function returns a common frame rate if the frame time fits one. Otherwise it returns the
+    reciprocal of the frame time, rounded to a whole number if the difference is small.
     """
     allowed = usual_rates(frame_time, text)
     if allowed:
         return allowed[0]
-    frame_time = max(frame_time, 1e-9)  # the reciprocal of a smaller frame time may be infinite
+    frame_time = max(frame_time, 1e-9)  # avoids an infinite rate
     near = round(1 / frame_time)
     return float(near) if near and abs(1 / near - frame_time) <= 1e-4 * frame_time else 1 / frame_time
 
 
 def usual_rates(frame_time: float, text: str = "") -> list[float]:
-    """Return the usual rates whose periods round to this text, the most likely one first."""
+    """Return the common frame rates that a frame time written as `text` may mean, the most likely one first."""
     digits = len(text.partition(".")[2]) if re.fullmatch(r"\d*\.\d+", text) else 7
     slack = 0.5 * 10.0**-digits * 1.0001 + 1e-9
     allowed = [float(rate) for rate in USUAL_RATES if abs(1 / rate - frame_time) <= slack]
     if not allowed:
         allowed = [float(rate) for rate in USUAL_RATES if 0 < 1 / rate - frame_time < 2 * slack]
-    # The sort is stable, so rates that match exactly stay first
+    # Rates that match exactly come first; the sort keeps the order of all others.
     return sorted(allowed, key=lambda rate: abs(1 / rate - frame_time) > 1e-9)
 
 
 def read_bvh(path: str | Path, data: bytes | None = None) -> Bvh:
-    """Read a BVH file. If `data` is given, parse it instead; `path` is then used only in messages."""
+    """Read a BVH file. If `data` is given, it is used as the content of the file `path`."""
     name = str(path)
     if data is None:
         try:
@@ -183,7 +183,7 @@ class _Reader:
         if start < 0:
             raise MmRosError(f"{self.name}: there is no line 'MOTION'; expected a BVH file (HIERARCHY, then MOTION)")
         head = self.data[:start].decode("utf-8-sig", "replace")
-        # old Macs end lines with CR; the line numbers of the motion block continue from here
+        # Files from old Macintosh computers end lines with CR.
         lines = head.replace("\r\n", "\n").replace("\r", "\n").split("\n")
         self.hierarchy(lines)
         motion, frame_time, text = self.motion(start, len(lines))
@@ -203,8 +203,8 @@ class _Reader:
     # --- hierarchy ---------------------------------------------------------------------------------------------------
 
     def hierarchy(self, lines: list[str]) -> None:
-        stack: list[int] = []  # open joints; -1 - e for end site e
-        pending: int | None = None  # declared joint whose brace is not open yet
+        stack: list[int] = []  # joints with an open brace; the number of end site e is -1 - e
+        pending: int | None = None  # joint whose opening brace has not been read yet
         for self.line, text in enumerate(lines[:-1], 1):
             for part in re.split(r"([{}])", text):
                 words = part.split()
@@ -318,7 +318,7 @@ class _Reader:
         stated = int(frames_text)
         columns = sum(len(c) for c in self.channels)
         block = np.frombuffer(self.data, np.uint8)[at:]
-        possible = len(block) // (2 * max(columns, 1)) + 2  # limits memory if the header has a wrong count
+        possible = len(block) // (2 * max(columns, 1)) + 2  # limits the memory if the count in the header is wrong
         values, frames, bad_line, came, code = parse_numbers(block, max(columns, 1), min(stated + 1, possible))
         bad = self.line + 1 + int(bad_line)
         if code == SHORT_OR_LONG:
@@ -338,7 +338,9 @@ class _Reader:
         return values[:frames], frame_time, time_text
 
     def header_line(self, at: int, line: int, key: bytes, expected: str) -> tuple[str, int, int]:
-        """Return, for the next non-blank line, the text after `key`, the next line's offset, and its line number."""
+        """Read the next line that is not blank; return the text after `key`, the byte of the line after it, and the
+        line's number.
+        """
         pattern = re.compile(rb"[ \t]*" + key + rb"[ \t]*(\S*)[ \t]*(?=[\r\n]|$)", re.IGNORECASE)
         while at < len(self.data):
             end = re.compile(rb"\r\n|\r|\n").search(self.data, at)
@@ -364,7 +366,7 @@ def format_bvh(bvh: Bvh) -> str:
     text = bvh.frame_time_text or repr(float(bvh.frame_time))
     lines += ["MOTION", f"Frames: {len(bvh)}", f"Frame Time: {text}"]
     rows: list[list[Any]] = bvh.motion.tolist()
-    lines += [" ".join(map(repr, row)) for row in rows]  # repr of a float reads back to the same bits
+    lines += [" ".join(map(repr, row)) for row in rows]  # repr writes all digits of a float
     return "\n".join(lines) + "\n"
 
 

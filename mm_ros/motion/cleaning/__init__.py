@@ -1,1 +1,1 @@
-"""Cleaning of recorded motion: one ordered list of steps, from the frames of a file to clips of the database."""
+"""Cleaning of recorded motion: a list of steps that turn the frames of a file into clips of the motion database."""

@@ -1,7 +1,7 @@
-"""Processing of recorded clips for the database: resampling, mirroring, virtual root.
+"""Processing of recorded clips for the database: resampling, mirroring, and addition of a virtual root.
 
-The virtual root is the projection of the hips on the floor, with the facing of the hip joints. A 3rd-order
-Savitzky–Golay filter smooths the virtual root (31/60 s for the position, 61/60 s for the direction, as in Karst 2023).
+The virtual root is the projection of the hips to the floor, with the facing of the hips. A Savitzky–Golay filter
+smooths its position over 31/60 s and its direction over 61/60 s, as in Karst 2023.
 """
 
 from __future__ import annotations
@@ -21,29 +21,28 @@ from mm_ros.maths import rotations as rot
 from mm_ros.maths.signals import cubic, odd_window, savitzky_golay, spherical
 
 Array = Any
-# maximum number of frames of a resampled clip (2.8 hours at 60 Hz); more frames would mean a wrong rate and need too
-# much memory
+# Maximum number of frames of a resampled clip, which is 2.8 hours at 60 Hz. Longer clips probably have a wrong rate.
 MOST_FRAMES = 600_000
 
-MIRRORED = "_mirrored"  # end of the names of mirrored clips
+MIRRORED = "_mirrored"  # suffix of the names of mirrored clips
 
 _Y_FLIPPED = np.array([1, -1, 1], np.float32)
 
 
 @dataclass(frozen=True)
 class RootSettings(Settings):
-    smooth: bool = setting(True, "Smooth the virtual root. If false, it is the projection of the hips.")
+    smooth: bool = setting(True, "Smooth the virtual root. If false, its path is as rough as that of the hips.")
     position_window_s: float = setting(
-        31 / 60, "Filter window of root positions. Larger values are smoother.", "s", 0.0, 10.0
+        31 / 60, "Filter window of the root's position. Larger values make its path smoother.", "s", 0.0, 10.0
     )
     direction_window_s: float = setting(
-        61 / 60, "Filter window of root facings. Larger values are smoother.", "s", 0.0, 10.0
+        61 / 60, "Filter window of the root's facing. Larger values make its turns smoother.", "s", 0.0, 10.0
     )
-    order: int = setting(3, "Order of the filter's polynomials. Larger values are less smooth.", "", 0, 9)
+    order: int = setting(3, "Order of the polynomials in the filter of the root. Larger values smooth less.", "", 0, 9)
 
 
 def sample_times(frames: int, rate: float, new_rate: float) -> F64:
-    """Return the times of the new frames in units of old frames; both start at the first frame."""
+    """Return the times of the resampled frames as fractional numbers of the original frames, beginning with 0."""
     if frames == 0 or not rate > 0 or not new_rate > 0:
         raise MmRosError(
             f"resample: expected frames and rates above 0, came {frames} frames, {rate} Hz → {new_rate} Hz"
@@ -62,7 +61,7 @@ def resample(clip: Clip, rate: float) -> Clip:
         return clip
     at = sample_times(len(clip), clip.rate, rate)
     factor = rate / clip.rate
-    moves = np.ptp(clip.positions, axis=0).max(axis=1) > 0  # the bone offsets do not change over time
+    moves = np.ptp(clip.positions, axis=0).max(axis=1) > 0  # only these joints are interpolated
     positions = np.repeat(clip.positions[:1], len(at), axis=0)
     positions[:, moves] = cubic(clip.positions[:, moves], at)
     return replace(
@@ -84,7 +83,7 @@ def symmetric_skeleton(skeleton: Skeleton) -> Skeleton:
 
 
 def mirror(clip: Clip) -> Clip:
-    """Mirror a clip at the x–z plane: skeleton, motion and tags exchange left and right."""
+    """Mirror a clip, so that left and right are exchanged in its skeleton, its motion and its tags."""
     other = clip.skeleton.mirrored
     return replace(
         clip,
@@ -102,13 +101,16 @@ def _other_side(tag: str) -> str:
 
 
 def facing_yaw(hips_rotations: Array) -> Array:
-    """Return the yaw of the pelvis from its left–right axis, which is independent of forward tilt."""
+    """Return the yaw of the pelvis from the direction of its left–right axis, which forward tilt does not change."""
     left = rot.rotate(hips_rotations, np.broadcast_to(np.array([0.0, 1.0, 0.0]), (*hips_rotations.shape[:-1], 3)))
     return np.arctan2(-left[..., 0], left[..., 1])
 
 
 def root_path(hips: Array, hips_rotations: Array, rate: float, settings: RootSettings | None = None) -> tuple[F64, F64]:
-    """Return positions (F, 2) and unwrapped yaws (F,) of the virtual root for global hips (F, 3), (F, 4)."""
+    """Return the positions (F, 2) and the continuous yaw angles (F,) of the virtual root.
+
+    The arguments `hips` (F, 3) and `hips_rotations` (F, 4) are the poses of the hips in the room.
+    """
     settings = settings or RootSettings()
     positions = np.asarray(hips, np.float64)[:, :2]
     yaws = np.unwrap(facing_yaw(np.asarray(hips_rotations, np.float64)))
@@ -119,7 +121,7 @@ def root_path(hips: Array, hips_rotations: Array, rate: float, settings: RootSet
 
 
 def with_virtual_root(clip: Clip, settings: RootSettings | None = None) -> Clip:
-    """Replace the root of a clip by the virtual root. Global poses of all other joints do not change."""
+    """Replace the root of a clip by the virtual root; the poses of all other joints in the room do not change."""
     hips_local = clip.positions[:, HIPS].astype(np.float64)
     root_q = clip.rotations[:, 0].astype(np.float64)
     hips = clip.positions[:, 0] + rot.rotate(root_q, hips_local)

@@ -1,4 +1,7 @@
-"""Detection of defects: T-poses at the ends, glitches, flickering joints."""
+"""Detection of defects in recorded motion: glitches, flickering joints, and T-poses at the start or end of a file.
+
+A glitch is a short time in which joints move faster than a person can. A joint flickers if its rotation oscillates.
+"""
 
 from __future__ import annotations
 
@@ -17,30 +20,33 @@ from mm_ros.body.skeleton import (
 from mm_ros.maths import rotations as rot
 
 Array = Any
-FASTEST = 16.0  # m/s relative to the hips; faster steps are glitches if sudden (sprinters' feet reach 24 m/s)
-FASTEST_HIPS = 13.0  # m/s; sprinters reach 12
-SUDDEN = 3.0  # minimum ratio of a glitch's speed to the median speed of neighbouring frames
-LONGEST_BRIDGED_GLITCH_S = 0.1  # s; shorter glitches are interpolated, longer glitches split the clip.
-# Minimum difference between two rotation steps of a flicker; sprinters' ankles reach 1200°/s
+FASTEST = 16.0  # minimum speed [m/s] of a joint relative to the hips in a glitch
+FASTEST_HIPS = 13.0  # minimum speed [m/s] of the hips in a glitch; sprinters reach 12 m/s
+SUDDEN = 3.0  # minimum ratio of the speed in a glitch to the median speed in the frames around it
+LONGEST_BRIDGED_GLITCH_S = 0.1  # shorter glitches [s] are interpolated, longer glitches split the clip
+# Minimum change of the angular velocity [°/s], and of the rotation per frame [°], in a flicker. The ankles of sprinters
+# reach 1200°/s.
 FLICKER_DEG_S, FLICKER_DEG = 3000.0, 20.0
-# s; longest gap inside one flicker; time before and after a flicker that is replaced, too; longest flicker that is
-# replaced
+# Maximum gap [s] inside a flicker, time [s] before and after a flicker that is also replaced, and maximum duration [s]
+# of a flicker that is replaced.
 FLICKER_APART_S, FLICKER_AROUND_S, FLICKER_MENDED_S = 0.06, 0.02, 0.2
-ACROSS = 6.0  # m/s; maximum speed of a joint relative to the hips in interpolated frames
-ACROSS_HIPS = 2.0  # m/s; maximum additional speed of the hips in interpolated frames
+ACROSS = 6.0  # maximum speed [m/s] of a joint relative to the hips in interpolated frames
+ACROSS_HIPS = 2.0  # maximum speed [m/s] of the hips in interpolated frames, in addition to their speed before
 
 
 class Glitch(NamedTuple):
-    first: int  # the bad frames are the range [first, stop)
-    stop: int
-    joint: str
+    first: int  # first frame of the glitch
+    stop: int  # first frame after the glitch
+    joint: str  # fastest joint
     speed: float  # m/s
-    # whether the glitch is short enough to be interpolated, and the poses on both sides are close enough
-    bridgeable: bool
+    bridgeable: bool  # whether the frames of the glitch can be interpolated
 
 
 def glitches(positions: Array, names: list[str], rate: float) -> list[Glitch]:
-    """Find frames that move faster than a body can; `positions` (F, K, 3) in metres, hips first."""
+    """Find glitches: times in which joints move faster than those of a person can.
+
+    Joint 0 of the `positions` (F, K, 3) in metres must be the hips.
+    """
     if len(positions) < 3:
         return []
     hips = np.linalg.norm(np.diff(positions[:, 0], axis=0), axis=-1) * rate
@@ -62,7 +68,7 @@ def glitches(positions: Array, names: list[str], rate: float) -> list[Glitch]:
         joint = int(worst[1])
         speed = float(speeds[steps].max()) * (FASTEST_HIPS / FASTEST if joint == 0 else 1)
         first, stop = int(steps[0]) + 1, int(steps[-1]) + 1
-        around = max(round(0.03 * rate), 1) if first == stop else 0  # the frames next to a single jump are unreliable
+        around = max(round(0.03 * rate), 1) if first == stop else 0  # frames next to a single jump are also replaced
         bridgeable = (
             stop - first <= max(LONGEST_BRIDGED_GLITCH_S * rate, 2)
             and first - around > 2
@@ -76,11 +82,10 @@ def glitches(positions: Array, names: list[str], rate: float) -> list[Glitch]:
 
 
 def flickers(rotations: Array, rate: float) -> list[tuple[int, int]]:
-    """Find frame ranges in which one joint's rotations (F, 4) oscillate faster than an ankle can (lost markers)."""
+    """Find ranges of frames in which the rotations (F, 4) of a joint oscillate faster than those of an ankle can."""
     if len(rotations) < 5:
         return []
     steps = rot.log(rot.multiply(rot.inverse(rotations[:-1]), rotations[1:]))
-    # `change[f]` is the step from frame f to frame f + 1
     change = np.degrees(np.linalg.norm(np.diff(steps, axis=0), axis=-1))
     bad = np.flatnonzero(change > max(FLICKER_DEG_S / rate, FLICKER_DEG)) + 1
     around = round(FLICKER_AROUND_S * rate)
@@ -105,13 +110,13 @@ def _near(positions: Array, first: int, stop: int, rate: float) -> bool:
 
 
 def _around(speeds: Array, radius: int) -> Array:
-    """Return the median of each step and its neighbours."""
+    """Return for each frame the median speed in the frames up to `radius` before and after it."""
     padded = np.concatenate([np.repeat(speeds[:1], radius, 0), speeds, np.repeat(speeds[-1:], radius, 0)])
     return np.median(np.lib.stride_tricks.sliding_window_view(padded, 2 * radius + 1, axis=0), axis=-1)
 
 
 def bridge(values: Array, glitch: Glitch, spherical: bool) -> None:
-    """Interpolate frames [first, stop) in place between their neighbours. `spherical`: rotations (F, …, 4)."""
+    """Replace the values in the frames of a glitch by interpolation; set `spherical` for rotations (F, …, 4)."""
     a, b = values[glitch.first - 1], values[glitch.stop]
     if spherical:
         b = np.where((a * b).sum(-1, keepdims=True) < 0, -b, b)
@@ -122,10 +127,13 @@ def bridge(values: Array, glitch: Glitch, spherical: bool) -> None:
 
 
 def t_pose_frames(rotations: Array, rate: float) -> tuple[int, int]:
-    """Count still T-pose frames at the start and the end; `rotations` (F, J, 4) are canonical and global."""
+    """Return the number of frames at the start and at the end in which the person stands still in a T-pose.
+
+    The `rotations` (F, J, 4) of canonical joints are relative to the room.
+    """
     hips = rotations[:, 1:2]
     limbs = [LEFT_UPPER_ARM, LEFT_LOWER_ARM, RIGHT_UPPER_ARM, RIGHT_LOWER_ARM, LEFT_UPPER_LEG, RIGHT_UPPER_LEG]
-    # compare bone directions only, so that twist about the bone does not count
+    # Only the directions of bones are compared, because a T-pose does not depend on the twist about the bones.
     axes = np.array([[0, 1, 0], [0, 1, 0], [0, -1, 0], [0, -1, 0], [0, 0, -1], [0, 0, -1]], np.float64)
     local = rot.multiply(rot.inverse(np.broadcast_to(hips, rotations[:, limbs].shape)), rotations[:, limbs])
     along = (rot.rotate(local, np.broadcast_to(axes, (*local.shape[:-1], 3))) * axes).sum(-1)
@@ -135,5 +143,5 @@ def t_pose_frames(rotations: Array, rate: float) -> tuple[int, int]:
     flags = t_like & still
     start = int(np.argmin(flags)) if not flags.all() else 0
     end = int(np.argmin(flags[::-1])) if not flags.all() else 0
-    shortest = 0.2 * rate  # s; a shorter T-pose is a part of the motion rather than added by the software
+    shortest = 0.2 * rate  # a T-pose with fewer frames is part of the motion
     return (start if start >= shortest else 0), (end if end >= shortest else 0)

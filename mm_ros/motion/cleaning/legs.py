@@ -1,4 +1,4 @@
-"""Retarget motion to other leg lengths, and pin feet in contact, by two-bone IK over whole clips."""
+"""Retarget clips to other leg lengths, and keep feet in contact in place, by inverse kinematics of the legs."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ from mm_ros.motion.metrics_feet import skating
 
 Array = Any
 _LEGS = [HIPS, *range(LEFT_UPPER_LEG, RIGHT_TOES + 1)]
-_REACH = 0.9995  # maximum hip–ankle distance over leg length; below 1 to keep the knee's direction defined
+# Maximum distance from hip to ankle, as a share of the leg's length. In a straight leg, the direction of the knee would
+# be undefined.
+_REACH = 0.9995
 
-SHORTEST_FOOT = 1e-4  # m from ankle to toe joint; in shorter feet, whose joints are in one place, no heel can be lifted
-_FRONT_M = 0.005  # m; a knee nearer than this to the line from hip to ankle counts as straight
+SHORTEST_FOOT = 1e-4  # minimum distance [m] from ankle to toe joint for which the heel can be lifted
+_FRONT_M = 0.005  # length [m] of the vector to the front that is added to the direction of the knee
 
 
 def onto_skeleton(clip: Clip, skeleton: Skeleton) -> Clip:
-    """Move a clip to another skeleton. Root motion, hip height and toe positions scale with the leg length."""
+    """Retarget a clip to another skeleton. Motion of the root, hips and toes is scaled by the ratio of leg lengths."""
     if skeleton.hash == clip.skeleton.hash:
         return replace(clip, skeleton=skeleton)
     if np.array_equal(skeleton.offsets[_LEGS], clip.skeleton.offsets[_LEGS]):
@@ -47,10 +49,9 @@ def onto_skeleton(clip: Clip, skeleton: Skeleton) -> Clip:
 
 
 def with_toes_at(clip: Clip, targets: Array) -> Clip:
-    """Bend the legs so that the toe joints are at `targets` (F, 2, 3); the direction of the feet and the plane of the
-    knees do not change.
+    """Bend the legs so that the toe joints are at `targets` (F, 2, 3). The feet and knees keep their directions.
 
-    When a leg would have to become longer than it was, the heel rises instead, more so for straighter legs.
+    If a leg would have to be straighter than before, the heel of this foot rises.
     """
     p, q = clip.skeleton.kinematics(clip.positions.astype(np.float64), clip.rotations.astype(np.float64))
     rotations = clip.rotations.astype(np.float64)
@@ -67,16 +68,16 @@ def with_toes_at(clip: Clip, targets: Array) -> Clip:
 
 
 def _lengths(hip: Array, knee: Array, ankle: Array) -> tuple[Array, Array]:
-    """Return the distance from hip to ankle (F, 1): current and maximum."""
+    """Return the distance from hip to ankle (F, 1) and its maximum (F, 1), for each frame."""
     bones = np.linalg.norm(knee - hip, axis=-1, keepdims=True) + np.linalg.norm(ankle - knee, axis=-1, keepdims=True)
     return np.linalg.norm(ankle - hip, axis=-1, keepdims=True), bones * _REACH
 
 
 def lifted(hip: Array, toe: Array, ankle: Array, had: Array, longest: Array) -> tuple[Array, Array]:
-    """Lift the heels of legs that would become longer than `had`; return ankles (F, 3) and foot rotations (F, 4).
+    """Lift the heel if the distance from hip to ankle would exceed `had`; return new ankles (F, 3) and foot rotations.
 
-    The length approaches `longest` smoothly, because near a straight leg the knee moves about ten times as far as the
-    ankle.
+    The distance from hip to ankle approaches `longest` smoothly, because in nearly straight legs a small motion of the
+    ankle moves the knee about ten times as far.
     """
     room = np.maximum(longest - had, 1e-6)
     wanted = np.linalg.norm(ankle - hip, axis=-1, keepdims=True)
@@ -95,16 +96,16 @@ def lifted(hip: Array, toe: Array, ankle: Array, had: Array, longest: Array) -> 
 
 
 def two_bones(hip: Array, knee: Array, ankle: Array, target: Array, upper: Array, lower: Array) -> tuple[Array, Array]:
-    """Return global rotations of thigh and shin that bring the ankle to the target, or as near as the leg reaches."""
+    """Return the rotations of thigh and shin in the room that bring the ankle as close to `target` as possible."""
     a = np.linalg.norm(knee - hip, axis=-1, keepdims=True)
     b = np.linalg.norm(ankle - knee, axis=-1, keepdims=True)
     old, new = ankle - hip, target - hip
     wanted = np.linalg.norm(new, axis=-1, keepdims=True)
     length = np.clip(wanted, np.abs(a - b) + 1e-6, (a + b) * _REACH)
-    # the plane of the knee rotates with the line from hip to ankle
+    # The plane in which the knee bends rotates with the line from hip to ankle.
     swing = rot.between(old, new)
     knee_dir, line = rot.rotate(swing, knee - hip), new / wanted
-    # the plane of a straight leg would be determined by noise, so its knee is bent to the front of the thigh
+    # In a straight leg, noise would determine the direction of the knee. Therefore a vector to the front is added.
     front = rot.rotate(rot.multiply(swing, upper), np.broadcast_to(np.array([_FRONT_M, 0.0, 0.0]), hip.shape))
     side = knee_dir + front
     side = side - line * (side * line).sum(-1, keepdims=True)
@@ -120,9 +121,9 @@ def two_bones(hip: Array, knee: Array, ankle: Array, target: Array, upper: Array
 
 
 def plant_feet(clip: Clip, contacts: NDArray[np.bool_], blend_s: float = 0.2, farthest: float = 0.12) -> Clip:
-    """Pin toes in contact to one place on the floor, and blend the correction in and out around each stance.
+    """Keep the toes in one place during each foot contact. The correction fades within `blend_s` before and after it.
 
-    A stance in which the toe drifts farther than `farthest` (m) is not changed.
+    Contacts in which the toe is more than `farthest` [m] from its median position do not change.
     """
     p, _ = clip.globals()
     toes = p[:, list(TOES)].astype(np.float64)
@@ -149,7 +150,7 @@ def plant_feet(clip: Clip, contacts: NDArray[np.bool_], blend_s: float = 0.2, fa
 
 
 def feet_figures(clip: Clip, contacts: NDArray[np.bool_]) -> dict[str, Any]:
-    """Return the maximum drift of each stance of at least 0.15 s, and the number of skating frames."""
+    """Return figures about the feet, such as the drift of the toes in each contact and the number of sliding frames."""
     p, _ = clip.globals()
     toes = p[:, list(TOES)].astype(np.float64)
     rest = clip.skeleton.rest_positions()[list(TOES), 2]

@@ -1,7 +1,7 @@
-"""Repair of marker errors in motion capture, detected by the motion alone.
+"""Repair of errors in motion capture that come from wrong or lost markers.
 
-Three errors are repaired: feet that point backward, rotations that jump and return within a few frames, and feet that
-are rotated by half a turn about their length. All other motion is unchanged.
+Three errors are detected and repaired: feet that point backward, joints whose rotations jump for a few frames, and feet
+that are rotated by 180° about their length. All other motion is unchanged.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ from mm_ros.maths.signals import continuous
 
 Array = Any
 
-FARTHEST_ANKLE = 1.4  # rad; an ankle that is rotated by more than this from its rest pose is wrong
-FASTEST_ANKLE = 15.0  # rad/s; frames next to a wrong ankle are wrong, too, if the ankle is faster than this
-LONGEST_MISTAKE_S = 0.35  # longer errors may be the skeleton's rest pose and are too long to interpolate
+FARTHEST_ANKLE = 1.4  # maximum plausible rotation [rad] of an ankle from its pose at rest
+FASTEST_ANKLE = 15.0  # a frame next to a wrong ankle is also wrong if the ankle rotates faster than this [rad/s]
+LONGEST_MISTAKE_S = 0.35  # longer errors [s] of an ankle are not repaired, because they are too long to interpolate
 
-UPSIDE_DOWN = -0.7  # cosine of the foot's roll below which the sole points up rather than sideways
+UPSIDE_DOWN = -0.7  # cosine of the roll of a foot below which its sole points up
 
-STRUCK = 800.0  # rad/s²; muscles cannot accelerate limbs by more, so the marker must have jumped
-LONGEST_STRIKE_S = 0.15  # longer jolts may be motion.
-# Groups of joints that are detected and bridged together: errors of thigh and shin compensate each other, as in arms
+STRUCK = 800.0  # maximum angular acceleration [rad/s²] that muscles can cause; larger ones come from markers that jump
+LONGEST_STRIKE_S = 0.15  # longer jumps [s] of a rotation may be real motion and are not repaired
+# The joints of a group are repaired together, because a wrong knee marker rotates the thigh and the shin.
 PARTS = (
     [*range(HIPS, UPPER_CHEST + 1), LEFT_SHOULDER, RIGHT_SHOULDER], [NECK, HEAD],
     [LEFT_UPPER_LEG, LEFT_LOWER_LEG], [RIGHT_UPPER_LEG, RIGHT_LOWER_LEG], [LEFT_FOOT], [RIGHT_FOOT],
@@ -61,7 +61,7 @@ PARTS = (
 def mended(clip: Clip) -> Clip:
     """Return the clip with interpolated rotations in place of marker errors.
 
-    Jumps are detected and bridged in root axes, where an error of a parent does not move its children.
+    Jumps are detected in rotations relative to the root, in which the error of a joint does not affect its children.
     """
     clip = with_repaired_legs(clip)
     local = clip.rotations.astype(np.float64)
@@ -84,7 +84,7 @@ def mended(clip: Clip) -> Clip:
 
 
 def _hardness(q: F64, rate: float) -> F64:
-    """Return the angular acceleration (F, …) in rad/s²; 0 at the ends."""
+    """Return the angular acceleration (F, …) in rad/s²; it is 0 in the first and the last frame."""
     out = np.zeros(q.shape[:-1])
     if len(q) > 2:
         steps = rot.log(rot.multiply(rot.inverse(q[:-1]), q[1:]))
@@ -93,8 +93,9 @@ def _hardness(q: F64, rate: float) -> F64:
 
 
 def _strikes(q: F64, rate: float) -> list[tuple[int, int]]:
-    """Return short ranges [first, stop) whose acceleration falls below STRUCK / 2 when they are interpolated; other
-    peaks are real motion.
+    """Return the first frame, and the frame after the last, of each short jump of rotations.
+
+    An acceleration above STRUCK is a jump if it falls below STRUCK / 2 when the frames are interpolated.
     """
     hard, longest, out = _hardness(q, rate).max(1), round(LONGEST_STRIKE_S * rate), []
     struck = np.flatnonzero(hard > STRUCK)
@@ -113,9 +114,9 @@ def _strikes(q: F64, rate: float) -> list[tuple[int, int]]:
 
 
 def with_repaired_legs(clip: Clip) -> Clip:
-    """Interpolate frames in which feet point backward (CMU's subject 104, in each jog), together with the shins.
+    """Interpolate feet and shins in frames in which a foot points backward, as in all jogs of CMU subject 104.
 
-    The recording software used a wrong ankle marker, so the shin is wrong, too.
+    The shin is also wrong in these frames, because the recording software used a wrong ankle marker.
     """
     rotations = clip.rotations.copy()
     for foot in (LEFT_FOOT, RIGHT_FOOT):
@@ -127,7 +128,7 @@ def with_repaired_legs(clip: Clip) -> Clip:
 
 
 def _roll_back(rotations: Array, foot: int, bone: Array) -> None:
-    """Rotate feet whose sole points up (CMU's 69_35, for 30 s) by half a turn about their length; toes do not move."""
+    """Rotate feet whose sole points up by 180° about their length; the toes do not move."""
     q = rotations[:, foot].astype(np.float64)
     over = (rot.rotate(q, np.array([0.0, 1.0, 0.0]))[:, 1] < UPSIDE_DOWN) & (rot.rotate(q, bone)[:, 0] > 0)
     if not over.any():
@@ -138,11 +139,13 @@ def _roll_back(rotations: Array, foot: int, bone: Array) -> None:
 
 
 def _wrong_ankles(q: F64, rate: float) -> Any:
-    """Return ranges (N, 2) of wrong frames, including the fast frames next to them and one more on each side."""
+    """Return ranges of frames (N, 2) with a wrong ankle.
+
+    The ranges include adjacent frames in which the ankle is fast, and one more frame on each side.
+    """
     wrong = np.linalg.norm(rot.log(q), axis=-1) > FARTHEST_ANKLE
     fast = np.linalg.norm(rot.log(rot.multiply(rot.inverse(q[:-1]), q[1:])), axis=-1) * rate > FASTEST_ANKLE
-    # Wrong frames are extended forward, then backward, because a fast step from a wrong frame leads to another wrong
-    # one
+    # If the ankle rotates fast between two frames, and one of the frames is wrong, the other frame is wrong, too.
     for i in np.flatnonzero(fast):
         wrong[i + 1] |= wrong[i]
     for i in np.flatnonzero(fast)[::-1]:
@@ -155,9 +158,9 @@ def _wrong_ankles(q: F64, rate: float) -> Any:
 
 
 def _bridge(q: F64, first: int, stop: int) -> F64:
-    """Return rotations for frames [first, stop): a cubic Hermite curve with the rotation and rate of both ends.
+    """Return interpolated rotations for the frames from `first` to `stop` − 1, on a cubic Hermite curve.
 
-    At the start or end of a clip, the rate of the only neighbour decreases linearly to 0.
+    If there are no frames before or after the gap, the rotations are extrapolated with a decreasing velocity.
     """
     n, frames = stop - first, len(q)
     if n >= frames:
@@ -177,7 +180,7 @@ def _bridge(q: F64, first: int, stop: int) -> F64:
 
 
 def _coast(before: F64, last: F64, n: int) -> F64:
-    """Extrapolate n rotations from `before` and `last`, with a rate that decreases linearly to 0."""
+    """Extrapolate `n` rotations after the frames `before` and `last`, with a velocity that decreases linearly to 0."""
     step = rot.log(rot.multiply(rot.inverse(before), last))
     s = np.arange(1, n + 1)[:, None] / n
     return np.asarray(rot.multiply(last, rot.exp(step * n * (s - s * s / 2))))

@@ -1,8 +1,8 @@
-"""The cleaning of recorded motion. `FILE_STEPS` and `DATABASE_STEPS` list all steps in their order; `run` applies them.
+"""The steps that clean recorded motion. The lists `FILE_STEPS` and `DATABASE_STEPS` show their order.
 
-Each step changes a `Work` in place and adds a note for the report of the import. The steps of a file lead from its
-frames to clips on the actor's skeleton; the steps of the database bring each clip to the skeleton of the database.
-Clips that `mm_ros evaluate` measures pass the steps of a file only.
+Each step is a function that changes a `Work` object and adds notes to the report of the import. The steps in
+`FILE_STEPS` turn the frames of a file into clips on the skeleton of the recorded person (the actor). The steps in
+`DATABASE_STEPS` transfer each clip to the skeleton of the database. The command `mm_ros evaluate` uses only the former.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ FEET = (LEFT_FOOT, LEFT_TOES, RIGHT_FOOT, RIGHT_TOES)
 
 @dataclass(frozen=True)
 class Assumption:
-    """An estimated property of a file or actor, its value, and the reason."""
+    """An estimated property of a file or of a recorded person: its value and the reason for this value."""
 
     what: str  # up, unit, rate, …
     value: str
     why: str
     doubtful: bool = False
-    warning: bool = False  # the result is probably wrong; the report prints it again at the end
+    warning: bool = False  # whether the result is probably wrong; warnings are at the end of the report
 
 
 @dataclass(frozen=True)
 class Task:
-    """Arguments of one conversion, which runs in a worker process."""
+    """Arguments of the conversion of one file, which may run in a worker process."""
 
     path: str
-    skeleton: Skeleton  # of the file
-    fitted: Skeleton  # skeleton corrected to the proportions of a person
-    nodes: Array  # (J,) node of each canonical joint, −1 for joints that the file lacks
+    skeleton: Skeleton  # skeleton in the file
+    fitted: Skeleton  # skeleton with corrected proportions
+    nodes: Array  # (J,) joint or end site of the file for each canonical joint; −1 if the file has none
     unit_to_m: float
     rate: float  # true frame rate, Hz
     first: int
@@ -62,7 +62,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Fit:
-    """Arguments of the steps of the database."""
+    """Arguments of the steps in `DATABASE_STEPS`."""
 
     skeleton: Skeleton
     rate: float
@@ -72,21 +72,21 @@ class Fit:
 
 @dataclass
 class Work:
-    """Motion between two steps: first frames of a file, and clips as soon as `clips` is filled."""
+    """The motion that one step passes to the next step: first frames of a file, later the clips made from them."""
 
-    rate: float  # Hz; rate of the frames
+    rate: float  # frame rate [Hz]
     task: Task | None = None
     fit: Fit | None = None
-    positions: Array = None  # (F, N, 3) nodes of the file
+    positions: Array = None  # (F, N, 3) positions of joints and end sites in the file
     hips: Array = None  # (F, 3) m
     rotations: Array = None  # (F, J, 4) global
     local: Array = None  # (F, J, 4)
     cuts: list[tuple[int, int]] = field(default_factory=list)  # frames that no clip may contain
-    kept: tuple[int, int] = (0, 0)  # frames between the T-poses
-    begins: list[int] = field(default_factory=list)  # first frame of each piece
-    pieces: list[tuple[Array, Array]] = field(default_factory=list)  # hips and local rotations of each piece
+    kept: tuple[int, int] = (0, 0)  # first frame after a T-pose at the start, first frame of a T-pose at the end
+    begins: list[int] = field(default_factory=list)  # first frame of each piece of the motion
+    pieces: list[tuple[Array, Array]] = field(default_factory=list)  # hip positions and joint rotations of each piece
     clips: list[Clip] = field(default_factory=list)
-    contacts: list[Array] = field(default_factory=list)  # contacts (F, 2) of each clip
+    contacts: list[Array] = field(default_factory=list)  # foot contacts (F, 2) in each clip
     notes: list[Assumption] = field(default_factory=list)
 
     @property
@@ -110,13 +110,13 @@ def run(steps: Sequence[Callable[[Work], None]], work: Work) -> Work:
 
 
 def report_start(work: Work) -> None:
-    """Note the frames that were left out before a sudden change of the posture."""
+    """Report the frames at the start of the file that are left out, because they are an added T-pose."""
     if work.of_file.first:
         work.note("start", f"{work.of_file.first} frame(s) cut", "the posture jumps there: an added T-pose")
 
 
 def bridge_glitches(work: Work) -> None:
-    """Bridge short glitches; longer ones are cut out of the clip."""
+    """Interpolate short glitches (motion that is too fast for a person), and mark long glitches to be cut out."""
     first = work.of_file.first
     for g in _glitches(work.of_file, work.positions, work.rate):
         what = f"{g.joint} moves {g.speed:.0f} m/s at frame {g.first + first}"
@@ -130,7 +130,7 @@ def bridge_glitches(work: Work) -> None:
 
 
 def bridge_flickers(work: Work) -> None:
-    """Bridge flickering feet and toes. The flicker comes from markers that are lost during the swing of the foot."""
+    """Interpolate feet and toes whose rotations flicker, because markers were lost while the foot moved."""
     for c in FEET:
         found = flickers(work.local[:, c], work.rate)
         for a, b in found:
@@ -142,7 +142,7 @@ def bridge_flickers(work: Work) -> None:
 
 
 def cut_t_poses(work: Work) -> None:
-    """Leave out T-poses at the start and the end."""
+    """Leave out frames at the start and at the end of the file in which the person stands still in a T-pose."""
     start, end = t_pose_frames(work.rotations, work.rate) if work.of_file.cut_t_pose else (0, 0)
     for where, count in (("start", start), ("end", end)):
         if count:
@@ -152,7 +152,7 @@ def cut_t_poses(work: Work) -> None:
 
 
 def split(work: Work) -> None:
-    """Cut the motion into pieces, and resample them to the rate of the clips."""
+    """Cut the motion into pieces at long glitches, and resample the pieces to the frame rate of the clips."""
     task, frames = work.of_file, len(work.hips)
     ranges = _pieces(frames, work.cuts, *work.kept, max(round(task.shortest_s * work.rate), 2))
     if not ranges:
@@ -167,7 +167,7 @@ def split(work: Work) -> None:
 
 
 def stand_on_floor(work: Work) -> None:
-    """Move the floor to height 0, and make clips of the pieces."""
+    """Make clips of the pieces, and move them vertically so that the floor is at height 0."""
     task, floor = work.of_file, work.of_file.floor
     if floor is None:
         hips, local = (np.concatenate(parts) for parts in zip(*work.pieces, strict=True))
@@ -180,18 +180,17 @@ def stand_on_floor(work: Work) -> None:
 
 
 def correct_proportions(work: Work) -> None:
-    """Use the actor's skeleton with the proportions of a person."""
+    """Retarget the clips to the skeleton with corrected proportions."""
     work.clips = [onto_skeleton(clip, work.of_file.fitted) for clip in work.clips]
 
 
 def add_root(work: Work) -> None:
-    """Add the virtual root."""
     settings = RootSettings(smooth=work.of_file.smooth_root)
     work.clips = [with_virtual_root(clip, settings) for clip in work.clips]
 
 
 def repair_markers(work: Work) -> None:
-    """Bridge feet that point backward, rotations that jump and return, and feet rotated by half a turn."""
+    """Repair rotations of joints that are wrong because of wrong or lost markers; see markers.py."""
     for i, clip in enumerate(work.clips):
         work.clips[i] = mended(clip)
         frames = int((work.clips[i].rotations != clip.rotations).any(axis=(1, 2)).sum())
@@ -200,7 +199,7 @@ def repair_markers(work: Work) -> None:
 
 
 def resample_clips(work: Work) -> None:
-    """Resample clips that were not made by `split` to the frame rate of the database."""
+    """Resample clips with another frame rate to the frame rate of the database."""
     work.clips = [resample(clip, work.to_database.rate) for clip in work.clips]
 
 
@@ -209,7 +208,7 @@ def use_database_skeleton(work: Work) -> None:
 
 
 def pin_feet(work: Work) -> None:
-    """Find the contacts of the feet, and pin toes in contact to one place on the floor."""
+    """Find the contacts of the feet with the floor, and keep the toes in one place during each contact."""
     work.contacts = [contacts_of(clip, work.to_database.contacts) for clip in work.clips]
     if work.to_database.pin_feet:
         work.clips = [plant_feet(clip, touching) for clip, touching in zip(work.clips, work.contacts, strict=True)]
@@ -256,7 +255,7 @@ def _pieces(frames: int, cuts: list[tuple[int, int]], first: int, last: int, sho
 
 
 def floor_of(skeleton: Skeleton, hips: Array, locals_: Array, rate: float) -> float:
-    """Return the height of the floor (m): the median height of toes in stance, minus their height at rest."""
+    """Return the height of the floor [m]: the median height of toes that stand on it, minus their height at rest."""
     positions = np.broadcast_to(skeleton.offsets, (len(hips), len(skeleton), 3)).astype(np.float64)
     positions[:, 0] = 0
     positions[:, HIPS] = hips

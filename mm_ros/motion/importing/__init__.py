@@ -1,4 +1,4 @@
-"""Import BVH files of any software as canonical clips, and report the assumptions."""
+"""Import BVH files of any software as clips on the canonical skeleton, and report the assumptions about the files."""
 
 from mm_ros.motion.importing.load import FileNotes, Import, find_files, import_files, load_clips
 from mm_ros.motion.importing.options import ImportOptions, Overrides, read_options

@@ -1,8 +1,9 @@
-"""Conversion from a file's skeleton to the canonical humanoid.
+"""Conversion of motion from the skeleton of a file to the canonical humanoid skeleton.
 
-The reference posture is the file's zero pose if it is close to a T-pose, else the first frame if it is close to one,
-else the mean of the upright frames. The shortest rotations move arms and legs from the reference posture to the
-canonical T-pose; the trunk does not change. The conversion removes the constant rotation that remains at each joint.
+The conversion needs a reference posture, whose joint rotations in the T-pose of the canonical skeleton are known. It is
+the zero pose of the file if this pose is close to a T-pose, otherwise the first frame if it is close to a T-pose, and
+otherwise the mean of all upright frames. Arms and legs of the reference posture are rotated to those of a T-pose. The
+conversion subtracts the resulting rotation of each joint from its rotations in all frames.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from mm_ros.motion.importing.evidence import quaternion_of
 from mm_ros.motion.importing.mapping import JointMap
 
 Array = Any
-TOE_HEIGHT = 0.015  # m; height of the toe joint above the floor at rest, as on the default skeleton
+TOE_HEIGHT = 0.015  # height [m] of the toe joint above the floor at rest, as in the default skeleton
 _X, _Y, _Z = np.eye(3)
 IDENTITY = np.array([1.0, 0, 0, 0])  # no rotation
 _SPINE = (SPINE, CHEST, UPPER_CHEST, NECK, HEAD)
@@ -42,20 +43,23 @@ _SPINE = (SPINE, CHEST, UPPER_CHEST, NECK, HEAD)
 
 @dataclass(frozen=True)
 class ActorModel:
-    """Conversion of one actor's files: v_room = unit_to_m · room_from_file · v_file; Q_canonical = G_file · rest⁻¹."""
+    """Parameters of the conversion of all files of an actor (a recorded person).
+
+    A position p in a file becomes unit_to_m · room_from_file · p; a rotation r becomes room_from_file · r · rest⁻¹.
+    """
 
     joints: JointMap
     room_from_file: Array  # (4,)
     unit_to_m: float
-    nodes: Array  # (J,) node of each canonical joint, −1 for joints that the file lacks
-    rest: Array  # (J, 4) rotation of the node in the canonical T-pose, room axes
+    nodes: Array  # (J,) joint or end site of the file for each canonical joint; −1 if the file has none
+    rest: Array  # (J, 4) rotation in the room of each joint of the file in the canonical T-pose
     skeleton: Skeleton  # skeleton of the file
     reference: str
-    fitted: Skeleton  # skeleton of the clips, corrected to the proportions of a person
+    fitted: Skeleton  # skeleton of the clips, with corrected proportions
 
 
 def posed(local_offsets: Array, parents: Array, rotations: Array) -> Array:
-    """Return node positions (N, 3) for global rotations (N, 4); roots are at the origin."""
+    """Return the positions (N, 3) of joints and end sites for their rotations (N, 4), with roots at the origin."""
     out = np.zeros_like(local_offsets)
     for i, p in enumerate(parents):
         if p >= 0:
@@ -64,7 +68,10 @@ def posed(local_offsets: Array, parents: Array, rotations: Array) -> Array:
 
 
 def t_likeness(p: Array, nodes: dict[str, int]) -> tuple[float, Array]:
-    """Return the worst limb's angle to a T- or A-pose in degrees, and the rotation that makes the posture face +x."""
+    """Return how close a posture is to a T-pose or A-pose, and the rotation that turns its facing to +x.
+
+    The closeness is the largest angle in degrees between a limb and the same limb in a T-pose.
+    """
     trunk = p[nodes["head"]] - p[nodes["hips"]]
     left = p[nodes["left_upper_leg"]] - p[nodes["right_upper_leg"]]
     if min(np.linalg.norm(trunk), np.linalg.norm(left)) < 1e-9:
@@ -80,7 +87,7 @@ def t_likeness(p: Array, nodes: dict[str, int]) -> tuple[float, Array]:
         for a, b, ideal, allowed in (
             ("upper_leg", "lower_leg", -_Z, 1.0),
             ("lower_leg", "foot", -_Z, 1.0),
-            ("upper_arm", "lower_arm", y * _Y, 0.6),  # the weight is lower, so that A-poses are accepted
+            ("upper_arm", "lower_arm", y * _Y, 0.6),  # smaller weight to accept A-poses
             ("lower_arm", "hand", y * _Y, 0.6),
             ("foot", "toes", _X, 0.6),
         ):
@@ -94,7 +101,9 @@ def t_likeness(p: Array, nodes: dict[str, int]) -> tuple[float, Array]:
 
 
 def _snapped(v: Array) -> Array:
-    """Replace a direction by the nearest axis within 25°, so that a slightly inclined spine does not tilt the room."""
+    """Replace a direction by the nearest axis if their angle is below 25°, so that an inclined spine does not tilt
+    the room.
+    """
     k = int(np.argmax(np.abs(v)))
     axis = np.zeros(3)
     axis[k] = np.sign(v[k])
@@ -111,7 +120,7 @@ def make_model(
     reference: str,
     stance_drop_m: float,
 ) -> ActorModel:
-    """Make an actor's model from the node rotations (N, 4) of its reference posture, in room axes, facing +x."""
+    """Make the model of an actor from the joint rotations (N, 4) in its reference posture, which faces +x."""
     nodes = joints.nodes
     g = reference_rotations
     p = posed(local_offsets, bvh.node_parents, g) * unit_to_m
@@ -127,7 +136,7 @@ def make_model(
 
 
 def _limb_turns(bvh: Bvh, joints: JointMap, p: Array, drop: float) -> Array:
-    """Return (J, 4): the shortest rotation of each limb bone from the reference posture to the T-pose."""
+    """Return for each joint (J, 4) the shortest rotation of its bone from the reference posture to the T-pose."""
     nodes, joint = joints.nodes, joints.skeleton.index
     turn = np.tile(IDENTITY, (len(joints.skeleton), 1))
 
@@ -162,8 +171,9 @@ def _limb_turns(bvh: Bvh, joints: JointMap, p: Array, drop: float) -> Array:
 
 
 def _turn_further(joints: JointMap, j: int, turn: Array, along: Callable[[str, str, Array], bool]) -> None:
-    """Turn joint j, which follows the canonical ones, like the found joint above it. A bone that points straight to
-    the side in the skeleton, as in fingers other than the thumb, becomes straight.
+    """Set the rotation `turn[j]` of a finger joint to that of the next joint above it that the file contains.
+
+    Bones of all fingers except the thumb are then rotated so that they point straight to the side.
     """
     usual, nodes = joints.skeleton, joints.nodes
     name = usual.names[j]
@@ -180,7 +190,7 @@ def _turn_further(joints: JointMap, j: int, turn: Array, along: Callable[[str, s
 
 
 def _tip(bvh: Bvh, node: int, p: Array) -> Array | None:
-    """Return the mean direction of fingers or toes (m) without the thumb; bones of length 0 are skipped."""
+    """Return the mean vector [m] from a hand or foot to its fingers or toes, without the thumb."""
     names = [*bvh.names, *("" for _ in bvh.end_parents)]
     ends, open_nodes = [], [node]
     while open_nodes:
@@ -196,7 +206,7 @@ def _tip(bvh: Bvh, node: int, p: Array) -> Array | None:
 
 
 def _offsets(usual: Skeleton, index: Array, p: Array, turn: Array) -> Array:
-    """Return rest offsets (J, 3); missing joints are placed as on the `usual` skeleton, scaled."""
+    """Return the offset of each joint from its parent (J, 3); missing joints get offsets of the `usual` skeleton."""
     count, parents = len(usual), usual.parents
     rest = np.full((count, 3), np.nan)
     rest[HIPS] = 0
@@ -217,7 +227,7 @@ def _offsets(usual: Skeleton, index: Array, p: Array, turn: Array) -> Array:
 
 
 def _missing(usual: Skeleton, c: int, rest: Array, size: float) -> Array:
-    """Return the rest position of a missing joint: evenly spaced in the trunk, else as on the `usual` skeleton."""
+    """Return the position at rest of a joint that the file lacks; missing joints of the trunk are evenly spaced."""
     a = usual.parents[c]
     if c in _SPINE:
         below = next((k for k in _SPINE[_SPINE.index(c) :] if not np.isnan(rest[k, 0])), None)
@@ -231,7 +241,7 @@ def _missing(usual: Skeleton, c: int, rest: Array, size: float) -> Array:
 
 
 def to_canonical(model: ActorModel, p: Array, q: Array) -> tuple[Array, Array]:
-    """Convert node poses in file axes to hips (F, 3) in metres and global rotations (F, J, 4), in room axes."""
+    """Convert poses in a file to hip positions (F, 3) in metres and joint rotations (F, J, 4), both in the room."""
     w = model.room_from_file
     frames, parents = len(p), model.skeleton.parents
     out = np.empty((frames, len(parents), 4))
@@ -258,7 +268,7 @@ def to_canonical(model: ActorModel, p: Array, q: Array) -> tuple[Array, Array]:
 
 
 def _point(q: Array, offset: Array, wanted: Array) -> None:
-    """Rotate q in place so that the bone points along `wanted`: unmapped joints between its ends may bend."""
+    """Change the rotations `q` so that a bone, which may be several bones in the file, points along `wanted`."""
     if np.linalg.norm(offset) < 1e-3 or np.linalg.norm(wanted, axis=1).min() < 1e-9:
         return
     now = rot.rotate(q, np.broadcast_to(np.asarray(offset, np.float64), wanted.shape))

@@ -1,7 +1,7 @@
-"""Estimate the axes, unit, sides, frame rate and reference posture of motion files, with a reason for each estimate.
+"""Estimate the axes, unit, frame rate and reference posture of motion files, and check the names of left and right.
 
-Evidence is pooled over the files of one actor (equal skeleton), because a short clip may lack evidence for the sides
-or the posture.
+Each estimate has a reason, which the report prints. The evidence of all files of an actor (files with equal skeletons)
+is combined, because a short file may not have enough evidence.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ from mm_ros.motion.importing.options import Overrides
 from mm_ros.motion.importing.rate import Rhythm, contradiction, judge, misfit
 
 Array = Any
-T_LIKE_DEG = 38.0  # deg; a pose counts as a T-pose if no arm or leg differs from that of a T-pose by more than this
+T_LIKE_DEG = 38.0  # a posture is close to a T-pose if the angles of all limbs differ by less than this from a T-pose
 
-LEG_M = (0.34, 1.15)  # leg length (thigh + shin) of people of 0.9 to 2.2 m
-USUAL_LEG_M = 0.85  # leg length of a usual adult
-CLEARLY = 2.0  # the unit is doubtful if another unit has a cost that exceeds the lowest cost by less than this
+LEG_M = (0.34, 1.15)  # range of leg lengths (thigh and shin) of people with a height of 0.9 to 2.2 m
+USUAL_LEG_M = 0.85  # leg length [m] of an average adult
+CLEARLY = 2.0  # the unit is doubtful if the difference between the two lowest costs is smaller than this
 
-LEVELLED_DEG = 15.0  # a larger correction of the head is doubtful, because the head joint may have other axes
-MOSTLY = 0.6  # share of frames on all fours above which the skeleton is probably an animal's
+LEVELLED_DEG = 15.0  # a correction of the head's pitch by more than this is doubtful
+MOSTLY = 0.6  # share of frames on all fours above which a skeleton is probably that of an animal
 
 
 class Unit(NamedTuple):
     name: str
     metres: float
-    cost: float  # cost of the unit, higher for units that motion files rarely use
+    cost: float  # larger for units that are rare in motion files
 
 
 CMU_UNIT = "inch / 0.45 (CMU)"
-# Name, metres, cost of each unit
+# Units of length that motion files may use
 UNITS = (
     Unit("m", 1.0, 0.0), Unit("cm", 0.01, 0.0), Unit(CMU_UNIT, 0.0254 / 0.45, 4.0), Unit("mm", 0.001, 1.0),
     Unit("inch", 0.0254, 2.5), Unit("dm", 0.1, 4.5), Unit("foot", 0.3048, 3.0),
@@ -59,14 +59,14 @@ class Actor:
     joints: JointMap
     model: ActorModel
     assumptions: list[Assumption] = field(default_factory=list)
-    header_over_true: float = 1.0  # frame rate of the header / true frame rate
+    header_over_true: float = 1.0  # frame rate in the header divided by the true frame rate
     subject: str = ""
 
 
 def actor_key(bvh: Bvh, subject: str) -> str:
-    """Hash of the skeleton and the subject.
+    """Return a hash of the skeleton and the name of the recorded person, which is equal for all files of an actor.
 
-    Offsets of root joints are left out, because some exporters write the first position there.
+    The hash does not include the offsets of root joints, because some exporters write the first position there.
     """
     digest = hashlib.blake2b(digest_size=6)
     digest.update(repr((bvh.names, bvh.parents.tolist(), subject)).encode(errors="surrogatepass"))
@@ -75,7 +75,7 @@ def actor_key(bvh: Bvh, subject: str) -> str:
 
 
 def examine(bvh: Bvh, joints: JointMap, evidence: list[Evidence], given: Overrides) -> Actor:
-    """Estimate the properties of an actor from one file (the skeleton) and the evidence of all its files."""
+    """Estimate the properties of an actor from the skeleton in one file and the evidence from all files."""
     notes = [
         Assumption(
             "joints", joints.family, f"{len(joints.nodes)} of 22 joints found" + _missing(joints), bool(joints.doubts)
@@ -126,8 +126,8 @@ def _up(evidence: list[Evidence], given: Overrides, notes: list[Assumption]) -> 
     return axis
 
 
-# ratio of header rate to true rate by (family, subject), for files with a wrong header and without falls or steady
-# walks
+# Frame rate in the header divided by the true frame rate, for files whose header is known to be wrong. The key is the
+# family of the skeleton and the number of the recorded person.
 KNOWN_FACTORS = {("CMU", "143"): 2.0}
 
 
@@ -163,7 +163,7 @@ def _rate(
 
 
 def _others(bvh: Bvh, rates: list[float]) -> list[float]:
-    """Return other common rates that round to this frame time; none when the rates of the files differ."""
+    """Return other common frame rates that the frame time in the file may mean, if all files have the same rate."""
     return [r for r in usual_rates(bvh.frame_time, bvh.frame_time_text) if r != rates[0]] if len(rates) == 1 else []
 
 
@@ -222,10 +222,10 @@ def _unit(bvh: Bvh, joints: JointMap, evidence: list[Evidence], given: Overrides
 
 
 def _unit_cost(u: Unit, leg: float, trunk: float, family: str, rhythms: list[Rhythm]) -> float:
-    """Return the approximate negative log likelihood of a unit.
+    """Return the cost of a unit of length (approximately a negative log likelihood).
 
-    The terms are the frequency of the unit, the leg length (m), the trunk-to-leg ratio, and the misfit of falls and
-    walks at the header's rate, half of it or twice of it, whichever fits best.
+    The cost is large if the unit is rare, if the leg length [m] or the ratio of trunk to leg is unusual, or if falls
+    and walks do not fit any plausible frame rate.
     """
     cost = 0.0 if u.name == CMU_UNIT and family.startswith("CMU") else u.cost
     if leg < ADULT_LEG_M[0]:
@@ -233,14 +233,14 @@ def _unit_cost(u: Unit, leg: float, trunk: float, family: str, rhythms: list[Rhy
     elif leg > ADULT_LEG_M[1]:
         cost += 1 + 15 * math.log(leg / ADULT_LEG_M[1])
     if trunk > 0:
-        # children have longer trunks for their legs: ratio 1.05 at legs of 0.4 m, 0.8 at 0.8 m
+        # The ratio of trunk to leg is larger in children: it is 1.0 for legs of 0.4 m and 0.79 for legs of 0.8 m.
         cost += math.log(trunk / (0.78 * (0.82 / leg) ** 0.35)) ** 2 / (2 * 0.25**2)
     factors = np.array([0.5, 1.0, 2.0])
     return cost + float((misfit(rhythms, factors, leg / USUAL_LEG_M) + np.array([2.5, 0.0, 2.5])).min())
 
 
 def _species(bvh: Bvh, joints: JointMap, evidence: list[Evidence], given: Overrides, notes: list[Assumption]) -> None:
-    """Refuse four-legged animals: their skeletons have the same joints, often with the same names."""
+    """Refuse skeletons of four-legged animals, whose joints often have the same names as those of people."""
     share = float(np.average([e.on_fours for e in evidence], weights=[e.frames for e in evidence]))
     ratio = float(np.median([e.arm for e in evidence]) / max(np.median([e.leg for e in evidence]), 1e-12))
     words = animal_words(bvh.names)
@@ -263,13 +263,13 @@ _ANIMAL = r"tail|paw|hoof|hooves|fetlock|pastern|hock|stifle|withers|croup|snout
 
 
 def animal_words(names: Sequence[str]) -> list[str]:
-    """Joint names with a word that only animals' skeletons have; 'ponytail' and 'detail' do not match."""
+    """Return the joint names that contain a word for a part of an animal, such as 'tail' (but not 'ponytail')."""
     apart = [re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", n).lower() for n in names]
     return [n for n, low in zip(names, apart, strict=True) if re.search(rf"(?<![a-z])(?:{_ANIMAL})s?(?![a-z])", low)]
 
 
 def _proportions(model: ActorModel, given: Overrides, notes: list[Assumption]) -> ActorModel:
-    """Report proportions that no person has, and correct joints at implausible positions."""
+    """Add notes about proportions that no person has, and correct joints at implausible positions."""
     for value, why in implausible(model.skeleton):
         notes.append(Assumption("proportions", f"{value:.2f}", why, True, True))
     skeleton, changes = (model.skeleton, []) if given.keep_proportions else corrected(model.skeleton)
@@ -286,7 +286,7 @@ def _reference(
     given: Overrides,
     notes: list[Assumption],
 ) -> tuple[str, Array]:
-    """Return the name of the reference posture and its node rotations (N, 4), in room axes, facing +x."""
+    """Return the name of the reference posture (see canonical.py) and its joint rotations (N, 4) in the room."""
     parents = bvh.node_parents
     still = np.tile([1.0, 0, 0, 0], (len(parents), 1))
     worst, turn = t_likeness(posed(local_offsets, parents, still), joints.nodes)
@@ -315,7 +315,7 @@ def _reference(
 
 
 def _level_head(g: Array, joints: JointMap, evidence: list[Evidence], notes: list[Assumption]) -> Array:
-    """Remove the mean pitch of the head in upright frames: people look ahead on average."""
+    """Correct the pitch of the head so that its mean over upright frames is 0, because people usually look ahead."""
     head = joints.nodes["head"]
     used = [e for e in evidence if e.upright_frames >= 5]
     count = sum(e.upright_frames for e in used)
@@ -335,7 +335,7 @@ def _level_head(g: Array, joints: JointMap, evidence: list[Evidence], notes: lis
 
 
 def _facing(g: Array, local_offsets: Array, parents: Array, joints: JointMap) -> Array:
-    """Rotate a posture about the vertical so that the line through the hip joints lies along y."""
+    """Rotate a posture about the vertical so that it faces +x."""
     p = posed(local_offsets, parents, g)
     left = rot.unit(p[joints.nodes["left_upper_leg"]] - p[joints.nodes["right_upper_leg"]])
     back = rot.from_yaw(-np.arctan2(-left[0], left[1]))

@@ -1,6 +1,4 @@
-"""Evidence about one file's axes, size, sides, posture and frame rate. `doctor.py` combines the evidence of all files
-of an actor.
-"""
+"""Measurements of one motion file, from which `doctor.py` estimates properties such as axes, unit and frame rate."""
 
 from __future__ import annotations
 
@@ -19,33 +17,33 @@ Array = Any
 
 AXES = ("X+", "X-", "Y+", "Y-", "Z+", "Z-")
 AXIS_VECTORS = np.array([[1, 0, 0], [-1, 0, 0], [0, 1, 0], [0, -1, 0], [0, 0, 1], [0, 0, -1]], np.float64)
-_SAMPLES = 600  # frames per file that are used for axes, sides and posture
+_SAMPLES = 600  # maximum number of frames of a file from which axes, sides and posture are measured
 
 
 @dataclass
 class Evidence:
-    """Measurements of one file. Lengths are in the file's unit."""
+    """Measurements of one motion file. All lengths are in the unit of the file."""
 
     frames: int
     rate: float
     leg: float
-    up_votes: Array  # (6,) number of frames in which the head is above the feet along each of AXES
-    side: float  # median cosine between the toes' and knees' direction and the hips' facing; −1: sides are swapped
+    up_votes: Array  # (6,) number of frames in which the direction from feet to head is closest to each of AXES
+    # Median cosine of the angle between toes or knees and the facing of the hips; near −1 if left and right are swapped
+    side: float
     side_frames: int
     upright_frames: int
-    posture: Array = field(repr=False, default=None)  # (N, 4, 4) Σ q qᵀ of upright frames, room axes, facing +x
-    local_offsets: Array = field(repr=False, default=None)  # (N, 3) offset of each node in its parent's axes
-    stance_drop: float = float("nan")  # height of the ankle above the toe joint while the foot stands
+    posture: Array = field(repr=False, default=None)  # (N, 4, 4) sum of q qᵀ over the joint rotations q if upright
+    local_offsets: Array = field(repr=False, default=None)  # (N, 3) position of each joint in the axes of its parent
+    stance_drop: float = float("nan")  # height of the ankle above the toe joint while the foot is on the floor
     stance_frames: int = 0
     trunk: float = float("nan")  # distance from the hips to the head
-    arm: float = float("nan")  # length of upper arm + forearm
-    on_fours: float = 0.0  # share of frames on all fours
+    arm: float = float("nan")  # length of upper arm and forearm together
+    on_fours: float = 0.0  # share of frames in which the body is on hands and feet
     rhythm: Rhythm = field(default_factory=lambda: Rhythm((), ()))
 
 
 def room_from_axis(axis: int) -> Array:
-    """Return the rotation from file axes to room axes when AXES[axis] is up. The rotation maps +z of y-up files to
-    +x."""
+    """Return the rotation from the axes of a file to those of the room, if AXES[axis] points up in the file."""
     up = AXIS_VECTORS[axis]
     ahead = AXIS_VECTORS[(4, 5, 4, 5, 0, 0)[axis]]
     rows = np.stack([ahead, np.cross(up, ahead), up])
@@ -53,7 +51,7 @@ def room_from_axis(axis: int) -> Array:
 
 
 def quaternion_of(matrix: Array) -> Array:
-    """Convert a 3×3 matrix to the nearest rotation's quaternion, with w ≥ 0 (Bar-Itzhack)."""
+    """Convert a 3×3 matrix to the quaternion (w ≥ 0) of the nearest rotation, by the method of Bar-Itzhack."""
     m = np.asarray(matrix, np.float64)
     k = np.array(
         [
@@ -72,7 +70,7 @@ def sampled(frames: int, most: int = _SAMPLES) -> Array:
 
 
 def limb_length(positions: Array, nodes: dict[str, int], *joints: str) -> float:
-    """Return the limb's length: the median over frames, averaged over both sides."""
+    """Return the length of a limb: the sum of the median lengths of its bones, averaged over both sides."""
     bones = [(f"{s}_{a}", f"{s}_{b}") for s in ("left", "right") for a, b in itertools.pairwise(joints)]
     return float(
         sum(np.median(np.linalg.norm(positions[:, nodes[b]] - positions[:, nodes[a]], axis=1)) for a, b in bones) / 2
@@ -80,9 +78,10 @@ def limb_length(positions: Array, nodes: dict[str, int], *joints: str) -> float:
 
 
 def on_fours(p: Array, nodes: dict[str, int]) -> Array:
-    """Return (F,) whether the body is on all fours: trunk across the legs, hands below the trunk and ahead of the feet.
+    """Return for each frame (F,) whether the body is on hands and feet, as that of a four-legged animal.
 
-    The test is independent of the up axis and the unit.
+    In such frames the hands are below the trunk and far ahead of the feet. The function does not need to know the unit
+    or the vertical axis.
     """
 
     def middle(name: str) -> Array:
@@ -99,7 +98,11 @@ def on_fours(p: Array, nodes: dict[str, int]) -> Array:
 
 
 def gather(bvh: Bvh, joints: JointMap, up: int | None, skip: int = 0, rate: float = 0.0) -> Evidence:
-    """Measure one file. `up`: index into AXES, None to estimate it; `rate` 0: the header's rate."""
+    """Measure one motion file.
+
+    `up` is the index in AXES of the axis that points up, or None if it is unknown. `rate` is the frame rate, or 0 to
+    use the rate in the header of the file.
+    """
     rate = rate or bvh.rate
     nodes = joints.nodes
     at = sampled(len(bvh) - skip) + skip
@@ -124,14 +127,14 @@ def gather(bvh: Bvh, joints: JointMap, up: int | None, skip: int = 0, rate: floa
 
 
 def left_of(room: Array, nodes: dict[str, int]) -> Array:
-    """Return the horizontal unit vectors (F, 3) from the right hip joint to the left one."""
+    """Return the horizontal unit vector from the right hip joint to the left hip joint in each frame (F, 3)."""
     left = room[:, nodes["left_upper_leg"]] - room[:, nodes["right_upper_leg"]]
     left[:, 2] = 0
     return rot.unit(left)
 
 
 def _sides(room: Array, nodes: dict[str, int]) -> tuple[float, int]:
-    """Return the median cosine between the toes' and knees' direction and left × up, and the number of samples."""
+    """Return the median cosine of the angle between toes or knees and the facing of the hips, and the sample count."""
     left = left_of(room, nodes)
     ahead = np.cross(left, np.array([0.0, 0, 1]))
     scores = []
@@ -160,7 +163,10 @@ def _local_offsets(bvh: Bvh, p: Array, q: Array) -> Array:
 
 
 def _posture(room: Array, q: Array, nodes: dict[str, int], leg: float, swapped: bool) -> tuple[Array, int]:
-    """Return Σ q qᵀ over upright frames (over all frames when fewer than 5 are upright), and the upright count."""
+    """Return the sum of q qᵀ over the joint rotations q in upright frames, and the number of upright frames.
+
+    If fewer than 5 frames are upright, the sum includes all frames.
+    """
     reach = [
         np.linalg.norm(room[:, nodes[f"{s}_upper_leg"]] - room[:, nodes[f"{s}_foot"]], axis=1)
         for s in ("left", "right")
@@ -176,7 +182,7 @@ def _posture(room: Array, q: Array, nodes: dict[str, int], leg: float, swapped: 
 
 
 def _stance(bvh: Bvh, joints: JointMap, w: Array, out: Evidence, skip: int) -> None:
-    """Measure the rhythm, and the height of the ankle above the toe joint in frames in which both move slowly."""
+    """Measure falls and walks, and the height of the ankle above the toe joint while the foot is on the floor."""
     nodes = joints.nodes
     if len(bvh) - skip < 10:
         return
@@ -193,7 +199,7 @@ def _stance(bvh: Bvh, joints: JointMap, w: Array, out: Evidence, skip: int) -> N
         [joint(n) for n in ("hips", "left_upper_leg", "right_upper_leg", "left_upper_arm", "right_upper_arm", "head")],
         axis=0,
     )
-    metre = out.leg / 0.85  # the unit is still unknown: assume a leg of 0.85 m
+    metre = out.leg / 0.85  # approximate length of a metre in the unit of the file
     left = rot.unit((joint("left_upper_leg") - joint("right_upper_leg"))[:, :2]) * (-1 if out.side < 0 else 1)
     ahead = np.stack([left[:, 1], -left[:, 0]], axis=1)
     feet, tips = (np.stack(list(x.values()), axis=1) / metre for x in (ankles, toes))
@@ -212,5 +218,5 @@ def _stance(bvh: Bvh, joints: JointMap, w: Array, out: Evidence, skip: int) -> N
 
 
 def mean_rotations(posture: Array) -> Array:
-    """Return each node's mean rotation: the eigenvector of Σ q qᵀ with the largest eigenvalue."""
+    """Return the mean rotation of each joint: the eigenvector of the sum of q qᵀ with the largest eigenvalue."""
     return np.linalg.eigh(posture)[1][..., -1]

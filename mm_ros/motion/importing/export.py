@@ -1,4 +1,4 @@
-"""Export canonical clips as BVH in the dialect of another software: names, axes, unit, channel order, joint axes."""
+"""Export canonical clips as BVH files with the joint names, axes, unit and channel order of another software."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ Array = Any
 
 @dataclass(frozen=True)
 class Dialect:
-    """Conventions of an exporter. Joints without an entry in `names` are left out; their children become children of
-    the next joint above.
+    """Conventions of a software that writes BVH files.
+
+    Joints that are not in `names` are left out, and their children become children of the next joint above.
     """
 
     names: Mapping[str, str] = field(default_factory=lambda: {n: n for n in NAMES[1:]})
     up: str = "Y+"
     unit_to_m: float = 0.01
     order: str = "ZYX"  # order of the rotation channels
-    joint_axes: Mapping[str, Array] = field(default_factory=dict)  # canonical joint → its rotation (4,) in the T-pose
-    extra_root: str = ""  # name of a static joint above the hips; empty for none
-    positions_everywhere: bool = False  # whether six channels are written for every joint
-    offset_repeats_frame_0: bool = False  # whether the hips' position in frame 0 is written as their OFFSET
+    joint_axes: Mapping[str, Array] = field(default_factory=dict)  # name of a joint → its rotation (4,) in the T-pose
+    extra_root: str = ""  # name of an additional joint above the hips that does not move; may be empty
+    positions_everywhere: bool = False  # whether all joints have position channels instead of the hips only
+    offset_repeats_frame_0: bool = False  # whether the OFFSET of the hips is their position in frame 0
 
 
 def to_bvh(clip: Clip, dialect: Dialect | None = None) -> Bvh:
@@ -39,7 +40,7 @@ def to_bvh(clip: Clip, dialect: Dialect | None = None) -> Bvh:
     back = rot.inverse(room_from_axis(AXES.index(d.up)))
     skeleton, canonical = clip.skeleton, clip.skeleton.names
     joints = [j for j in range(1, len(skeleton)) if canonical[j] in d.names]
-    joints.sort(key=lambda j: (*reversed(skeleton.ancestors(j)), j))  # joints in depth-first order, as in a file
+    joints.sort(key=lambda j: (*reversed(skeleton.ancestors(j)), j))  # the order of joints in a BVH file
     above = {j: _above(skeleton, j, joints) for j in joints}
     own = {j: np.asarray(d.joint_axes.get(canonical[j], (1.0, 0, 0, 0)), np.float64) for j in joints}
     g = {
@@ -82,13 +83,14 @@ def to_bvh(clip: Clip, dialect: Dialect | None = None) -> Bvh:
 
 
 def _above(skeleton: Skeleton, j: int, joints: list[int]) -> int:
-    """Return the nearest ancestor that the file contains, or 0 for the hips."""
+    """Return the nearest ancestor of joint `j` that the exported file contains, or 0 if there is none."""
     return next((a for a in skeleton.ancestors(j) if a >= HIPS and a in joints), 0)
 
 
 def _tip(skeleton: Skeleton, j: int) -> Array:
-    """Return the end of the last bone of a chain in its joint's axes; if the end is not known, the last bone is
-    repeated.
+    """Return the end of the bone of joint `j`, the last joint of a chain, in the axes of the joint.
+
+    If the end is not known, the bone is assumed to have the same length as the bone before it.
     """
     return np.asarray(TIPS.get(skeleton.names[j], skeleton.offsets[j]), np.float64)
 
@@ -98,7 +100,7 @@ def _rotation_codes(order: str) -> tuple[int, ...]:
 
 
 def euler(q: Array, order: str) -> Array:
-    """Return Euler angles (…, 3) in radians, where R = R(order[0]) · R(order[1]) · R(order[2])."""
+    """Convert quaternions to Euler angles (…, 3) in radians of the rotation R(order[0]) · R(order[1]) · R(order[2])."""
     i, j, k = ("XYZ".index(a) for a in order)
     sign = 1.0 if (j - i) % 3 == 1 else -1.0
     m = rot.to_matrix(q)

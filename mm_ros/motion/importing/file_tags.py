@@ -1,4 +1,4 @@
-"""Tags from file names: 'Crouch_Walk_Left_02.bvh' → walk, crouch, left."""
+"""Find tags for a clip in its file name: 'Crouch_Walk_Left_02.bvh' gives the tags walk, crouch and left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The joints of fingers in a file: their names, and where they are below the hands."""
+"""Find the joints of fingers in a motion file, by their names and by their places below the hands."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _FINGER_WORDS = (
 
 
 def finger_of(name: str) -> str:
-    """Return the finger of a joint below a hand, or '' for the palm and for joints without a known word.
+    """Return the finger ('thumb', …) that a joint name contains, or '' for joints in the palm and for unknown names.
 
-    3ds Max numbers the fingers from the thumb on: 'L Finger0', 'L Finger01', …, 'L Finger42'.
+    The software 3ds Max numbers the fingers, beginning with the thumb: 'L Finger0' is a joint of the left thumb.
     """
     bare = plain(name)
     if _IN_PALM.search(bare):
@@ -34,11 +34,11 @@ def finger_of(name: str) -> str:
 
 
 def finger_nodes(bvh: Bvh, nodes: Mapping[str, int]) -> dict[str, int]:
-    """Find the joints of fingers below the hands by words in their names; bones within the palm are left out."""
+    """Return a map from canonical finger joints to joints of the file; bones in the palm are left out."""
     out: dict[str, int] = {}
     for side in SIDES:
         hand, count = nodes[f"{side}_hand"], dict.fromkeys(FINGERS, 0)
-        for i, name in enumerate(bvh.names):  # parents come before their children
+        for i, name in enumerate(bvh.names):
             finger = finger_of(name)
             if finger and count[finger] < JOINTS_PER_FINGER and hand in ancestors(bvh.node_parents, i)[1:]:
                 count[finger] += 1
@@ -47,7 +47,7 @@ def finger_nodes(bvh: Bvh, nodes: Mapping[str, int]) -> dict[str, int]:
 
 
 def check_name(joint: str, where: str) -> None:
-    """Raise MmRosError for names that are neither canonical joints nor joints of fingers."""
+    """Raise MmRosError if `joint` is neither the name of a canonical joint nor that of a finger joint."""
     if joint not in NAMES[1:] and joint not in NAMES_OF_FINGERS:
         known = ", ".join(NAMES[1:])
         raise MmRosError(

@@ -1,4 +1,4 @@
-"""Import of many files in two passes: gather the evidence and pool it by actor, then convert each file."""
+"""Import motion files in two passes: first measure all files of each recorded person, then convert the files."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from mm_ros.motion.importing.options import ImportOptions, Overrides
 from mm_ros.motion.importing.rate import FASTEST, SLOWEST, estimate, guesses
 from mm_ros.motion.shared_data import is_archive, unpacked
 
-# callback with the activity, the number of items done, and the total number of items
+# This function reports progress: it is called with the activity, the number of finished items, and the total number.
 Progress = Callable[[str, int, int], None]
-CHUNK = 4  # files per work item of a worker process
+CHUNK = 4  # number of files that a worker process gets at a time
 
 
 @dataclass
 class FileNotes:
-    """Result of one file."""
+    """Information about the import of one file, for the report."""
 
     path: str
     actor: str = ""
     frames: int = 0
     rate: float = 0.0
-    seconds: float = 0.0  # s; duration of the clips of this file
+    seconds: float = 0.0  # total duration of the clips made from this file [s]
     clips: tuple[str, ...] = ()
     notes: tuple[Assumption, ...] = ()
-    refused: str = ""  # reason of the refusal
+    refused: str = ""  # reason why the file was refused, or empty
 
 
 @dataclass
@@ -67,8 +67,9 @@ CMU_CREDIT = (
 
 
 def licence_of(joints: JointMap, file: str) -> str:
-    """Return CMU's credit for CMU files. CMU files are recognized by their names ('69_01.bvh'), because PFNN uses the
-    same skeleton.
+    """Return the acknowledgement that CMU demands if the file is from CMU.
+
+    Such files are recognized by names like '69_01.bvh', because other datasets use the same skeleton.
     """
     return CMU_CREDIT if joints.family.startswith("CMU") and re.fullmatch(r"\d+_\d+\.bvh", file) else ""
 
@@ -89,17 +90,17 @@ class _Seen:
 def load_clips(
     paths: Sequence[str | Path], options: ImportOptions | None = None, progress: Progress | None = None
 ) -> list[Clip]:
-    """Return the canonical clips of files, folders and archives, without the files that `import_files` refuses."""
+    """Import files, folders and archives, and return the clips only; see `import_files`."""
     return import_files(paths, options, progress).clips
 
 
 def import_files(
     paths: Sequence[str | Path], options: ImportOptions | None = None, progress: Progress | None = None
 ) -> Import:
-    """Import files, folders and archives as canonical clips.
+    """Import motion files, folders and archives as clips on the canonical skeleton.
 
-    `Import.refused` lists files that cannot be used. Raise MmRosError when there are no clips, or, with
-    `options.strict`, at the first refused file.
+    The field `refused` of the result lists the files that cannot be used. If `options.strict` is true, the first such
+    file raises MmRosError. The function also raises MmRosError if there are no clips.
     """
     options = options or ImportOptions()
     files = find_files(paths)
@@ -138,7 +139,7 @@ def import_files(
 
 
 def find_files(paths: Sequence[str | Path]) -> list[str]:
-    """Return the given files and all .bvh files in the given folders and archives."""
+    """Return the paths of the given files and of all BVH files in the given folders and archives."""
     out: list[str] = []
     for path in map(Path, paths):
         if path.is_dir() or (path.is_file() and is_archive(path)):
@@ -155,7 +156,7 @@ def find_files(paths: Sequence[str | Path]) -> list[str]:
 
 
 def motion_hash(bvh: Bvh) -> str:
-    """Hash of the motion, independent of the header and of digits below 0.01."""
+    """Return a hash of the motion in a file, to find copies. Differences below 0.01 do not change it in most cases."""
     digest = hashlib.blake2b(digest_size=8)
     digest.update(repr(bvh.motion.shape).encode())
     digest.update(np.round(bvh.motion * 100).astype(np.int64).tobytes())
@@ -163,9 +164,9 @@ def motion_hash(bvh: Bvh) -> str:
 
 
 def start_to_skip(bvh: Bvh) -> int:
-    """Return the number of added T-pose frames at the start: those before a sudden change of the posture.
+    """Return the number of frames at the start that are a T-pose which the software has added.
 
-    At least a quarter of the joints must jump, so that a single flickering joint or an angle wrap does not count.
+    After such frames, at least a quarter of the joints change their rotations suddenly.
     """
     _, q = bvh.globals(bvh.motion[:12])
     if len(q) < 6:
@@ -202,7 +203,7 @@ def _look_lost(item: tuple[str, ImportOptions]) -> _Seen:
 
 
 def _gathered(bvh: Bvh, joints: JointMap, given: Overrides, first: int) -> tuple[Evidence, tuple[Assumption, ...]]:
-    """Gather evidence at the header's rate, or at an estimated rate when the header's is implausible."""
+    """Measure a file. If the frame rate in its header is implausible, estimate the rate and return a note about it."""
     up = AXES.index(given.up) if given.up else None
     if SLOWEST <= bvh.rate <= FASTEST:
         return gather(bvh, joints, up, first), ()
@@ -289,7 +290,10 @@ def _convert_lost(item: tuple[ActorModel, Task]) -> tuple[list[Clip], list[Assum
 
 
 def subject_of(path: str, actor: int = 0) -> str:
-    """Return the subject: '69_01.bvh' → '69', 'walk1_subject2.bvh' → 'subject2', else 'actor<number>'."""
+    """Return a name for the recorded person: '69_01.bvh' gives '69', and 'walk1_subject2.bvh' gives 'subject2'.
+
+    For other file names, the result is 'actor' and a number.
+    """
     stem = Path(path).stem
     named = re.search(r"subject[_-]?\w*\d+", stem, re.IGNORECASE)
     if named:
@@ -299,7 +303,7 @@ def subject_of(path: str, actor: int = 0) -> str:
 
 
 def _unique_names(clips: list[Clip]) -> list[Clip]:
-    """Number clips with equal names, which come from files in different folders."""
+    """Add numbers to equal names of clips, which come from files in different folders."""
     count: dict[str, int] = {}
     out = []
     for c in clips:

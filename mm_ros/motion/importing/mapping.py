@@ -1,4 +1,4 @@
-"""Map the joints of a file to the joints of the canonical humanoid: by name, by topology, or by a YAML map."""
+"""Find the joints of the canonical skeleton in a motion file, by names, by the skeleton's shape, or by a user's map."""
 
 from __future__ import annotations
 
@@ -26,22 +26,27 @@ from mm_ros.motion.importing.topology import ancestors, by_shape
 
 @dataclass(frozen=True)
 class JointMap:
-    """`nodes`: joint → index of the node (joints first, then end sites). `canonical.py` adds missing joints."""
+    """A map from canonical joints to the joints and end sites of a file.
+
+    The values in `nodes` are indices of joints; the indices of end sites follow those of all joints. The module
+    `canonical.py` adds canonical joints that the file lacks.
+    """
 
     family: str
     nodes: dict[str, int]
     doubts: tuple[str, ...] = field(default=())
-    # Skeleton with the joints of the result, in usual size
-    skeleton: Skeleton = field(default_factory=default_skeleton)
+    skeleton: Skeleton = field(default_factory=default_skeleton)  # names and usual offsets of all canonical joints
 
     def missing(self) -> list[str]:
         return [n for n in NAMES[1:] if n not in self.nodes]
 
 
 def map_joints(bvh: Bvh, given: Mapping[str, str] | None = None, further: bool = False) -> JointMap:
-    """Map joints by `given` (joint → name in the file), else by known names, by words, or by shape.
+    """Find the canonical joints in a file.
 
-    With `further` the result also has the joints that follow the canonical ones: 30 of fingers.
+    The function uses the user's map `given` (canonical joint → name in the file) if there is one. Otherwise it tries
+    names of known software, words in the names, and the shape of the skeleton, in this order. If `further` is true, the
+    result also contains 30 joints of fingers.
     """
     chosen = _from_user(bvh, given or {})
     found = _map_canonical(bvh, {c: i for c, i in chosen.items() if c in NAMES})
@@ -71,7 +76,7 @@ def _map_canonical(bvh: Bvh, given: dict[str, int]) -> JointMap:
 
 
 def guess_joints(bvh: Bvh) -> dict[str, int]:
-    """Map as many joints as possible, for a draft; incomplete maps are allowed."""
+    """Find as many canonical joints as possible, for a draft of a map that the user completes."""
     try:
         return map_joints(bvh).nodes
     except MmRosError:
@@ -101,7 +106,7 @@ def _by_words(bvh: Bvh) -> dict[str, int]:
         if side and part:
             nodes.setdefault(f"{side}_{part}", i)
     for side in SIDES:
-        # Xsens names the upper arm "shoulder"; with two shoulders in a chain, the upper one is the collar bone
+        # Files from Xsens name the upper arm "shoulder". The upper one of two shoulders in a chain is the collar bone.
         if f"{side}_upper_arm" not in nodes and f"{side}_shoulder" in nodes:
             collar = nodes.pop(f"{side}_shoulder")
             shoulders = [i for i, n in enumerate(names) if side_of(n) == side and part_of(n) == "shoulder"]
@@ -118,13 +123,13 @@ def _by_words(bvh: Bvh) -> dict[str, int]:
 
 
 def common_ancestor(parents: np.ndarray, nodes: Sequence[int]) -> int:
-    """Return the lowest common ancestor of `nodes`, or −1 when their roots differ."""
+    """Return the lowest joint that is an ancestor of all `nodes`, or −1 if there is none."""
     shared = set.intersection(*(set(ancestors(parents, n)[1:]) for n in nodes))
     return max(shared, key=lambda n: len(ancestors(parents, n)), default=-1)
 
 
 def _finish(bvh: Bvh, family: str, nodes: dict[str, int], doubts: tuple[str, ...]) -> JointMap:
-    """Map missing limb ends to end sites, then map spine, neck and head by topology."""
+    """Complete a map: use end sites as missing hands, feet and toes, and find spine, neck and head."""
     nodes = dict(nodes)
     parents = bvh.node_parents
     for side in SIDES:
@@ -160,7 +165,7 @@ def _fill_spine(bvh: Bvh, nodes: dict[str, int]) -> None:
     trunk = _between(parents, nodes["hips"], top)
     trunk = [*trunk, top] if top != nodes["hips"] else trunk
     free = [n for n in ("spine", "chest", "upper_chest") if n not in nodes]
-    if len(free) == 3:  # keep the spine joints of a user's map
+    if len(free) == 3:  # the user's map has no joints of the spine
         picks: dict[int, tuple[str, ...]] = {0: (), 1: ("chest",), 2: ("spine", "chest")}
         names = picks.get(len(trunk), ("spine", "chest", "upper_chest"))
         at = [round(x) for x in np.linspace(0, len(trunk) - 1, len(names))]
@@ -172,7 +177,7 @@ def _fill_spine(bvh: Bvh, nodes: dict[str, int]) -> None:
 
 
 def _fill_head(bvh: Bvh, nodes: dict[str, int], top: int) -> None:
-    """Map an unmapped head to the longest chain that leaves `top` and is not a limb."""
+    """If the head is missing, use the longest chain of joints above joint `top` that is not a limb."""
     if "head" in nodes:
         return
     parents = bvh.node_parents
@@ -187,7 +192,7 @@ def _fill_head(bvh: Bvh, nodes: dict[str, int], top: int) -> None:
 
 
 def _between(parents: np.ndarray, above: int, below: int) -> list[int]:
-    """Return the joints strictly between `above` and `below`, from top to bottom."""
+    """Return the joints between the joints `above` and `below`, without these two, from top to bottom."""
     chain = ancestors(parents, below)
     return chain[1 : chain.index(above)][::-1] if above in chain else []
 

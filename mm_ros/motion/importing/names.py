@@ -1,4 +1,4 @@
-"""Joint names of common skeleton families, and words that identify joints in unknown ones."""
+"""Joint names in files of common software, and words that identify joints in other files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from os.path import commonpath
 
-# Joints that a file must have; `canonical.py` adds the others where they are missing.
+# Canonical joints that a file must have. The module `canonical.py` adds other joints if they are missing.
 REQUIRED = (
     "hips", "head",
     "left_upper_leg", "left_lower_leg", "left_foot", "right_upper_leg", "right_lower_leg", "right_foot",
@@ -14,11 +14,11 @@ REQUIRED = (
 )  # fmt: skip
 SIDES = ("left", "right")
 
-# Patterns of joint names: {S} Left/Right, {s} left/right, {L} L/R, {l} l/r. Spine and neck joints are found by
-# topology: all joints between hips and head.
+# Patterns of joint names. {S} stands for Left or Right, {s} for left or right, {L} for L or R, and {l} for l or r. The
+# joints of spine and neck are not listed, because they are found as the joints between hips and head.
 _LIMBS = ("shoulder", "upper_arm", "lower_arm", "hand", "upper_leg", "lower_leg", "foot", "toes")
 _FAMILIES: dict[str, tuple[str, str, tuple[str, ...]]] = {
-    # family: (hips, head, limbs in the order of _LIMBS; "" for a missing joint)
+    # name of the family: (name of the hips, name of the head, patterns of the limbs in the order of _LIMBS)
     "CMU (cgspeed)": (
         "Hips", "Head",
         ("{S}Shoulder", "{S}Arm", "{S}ForeArm", "{S}Hand", "{S}UpLeg", "{S}Leg", "{S}Foot", "{S}ToeBase"),
@@ -64,7 +64,7 @@ _FAMILIES: dict[str, tuple[str, str, tuple[str, ...]]] = {
 
 
 def plain(name: str) -> str:
-    """Remove namespace, separators and case: 'mixamorig:LeftUpLeg' and 'left_up_leg' become equal."""
+    """Remove namespace, separators and case from a joint name: 'mixamorig:LeftUpLeg' becomes 'leftupleg'."""
     name = re.split(r"[:|]", name)[-1]
     name = re.sub(
         r"^(mixamorig\d*|character\d*|bip\d*|b_|bn_|def-?|j_bip_[clr]?)[\s_.-]*", "", name, flags=re.IGNORECASE
@@ -73,7 +73,7 @@ def plain(name: str) -> str:
 
 
 def without_prefix(names: Sequence[str]) -> list[str]:
-    """Remove the common prefix of all names, up to a separator: 'Model_Hips', 'Model_Spine' → 'Hips', 'Spine'."""
+    """Remove the common prefix of all joint names: 'Model_Hips' and 'Model_Spine' become 'Hips' and 'Spine'."""
     shared = re.match(r".*[\W_]", commonpath(list(names))) if len(names) > 3 else None
     return [n[shared.end() :] if shared else n for n in names]
 
@@ -83,7 +83,7 @@ def _filled(pattern: str, side: str) -> str:
 
 
 def family_table(family: str) -> dict[str, str]:
-    """Return canonical joint → plain name in the family."""
+    """Return a map from canonical joints to the names that a family of skeletons uses; see `plain`."""
     hips, head, limbs = _FAMILIES[family]
     out = {"hips": plain(hips), "head": plain(head)}
     for side in SIDES:
@@ -92,14 +92,17 @@ def family_table(family: str) -> dict[str, str]:
 
 
 def by_family(names: Sequence[str]) -> tuple[str, dict[str, int]]:
-    """Return the family that names most joints, and its map; ("", {}) when no family names all required joints."""
+    """Return the family of skeletons whose names fit most joints of a file, and a map from canonical joints to indices.
+
+    If no family fits all required joints, the result is ("", {}).
+    """
     where: dict[str, int] = {}
     for i, name in enumerate(without_prefix(names)):
         where.setdefault(plain(name), i)
     best: tuple[str, dict[str, int]] = ("", {})
     for family in _FAMILIES:
         found = {c: where[n] for c, n in family_table(family).items() if n in where}
-        # head, hands and feet may be end sites, which have no name
+        # Head, hands and feet are not required here, because they may be end sites, which have no names.
         needed = [c for c in REQUIRED if c not in ("head", "left_hand", "right_hand", "left_foot", "right_foot")]
         if all(c in found for c in needed) and len(found) > len(best[1]):
             best = (family, found)
@@ -110,7 +113,7 @@ def by_family(names: Sequence[str]) -> tuple[str, dict[str, int]]:
     return best
 
 
-# (part of the body, words in joint names) for unknown families; the first match applies.
+# Parts of the body and words for them in joint names, for files of unknown software. The first match is used.
 _WORDS = (
     ("toes", r"toe|ball"),
     ("foot", r"foot|ankle"),
@@ -125,12 +128,12 @@ _WORDS = (
 
 
 _PART = "|".join(pattern for _, pattern in _WORDS)
-# A hip joint above a femur matches "upper_leg" too, but the femur is the upper leg.
+# A name with "hip" is the upper leg only if no other joint fits better, because some skeletons also have a femur joint.
 _WEAK = re.compile(r"hip(?!s)")
 
 
 def side_of(name: str) -> str:
-    """Return 'left', 'right' or '' for a name such as LeftArm, arm_l, L_Arm, Arm.R, rArm, rhumerus."""
+    """Return the side ('left', 'right' or '') of a joint name such as LeftArm, arm_l, L_Arm, Arm.R or rhumerus."""
     bare = re.split(r"[:|]", name)[-1]
     low = bare.lower()
     for side in SIDES:
@@ -143,7 +146,7 @@ def side_of(name: str) -> str:
 
 
 def is_weak(name: str) -> bool:
-    """Whether another joint with a clearer word for the same part takes precedence."""
+    """Return whether the name of a joint is ambiguous, so that a joint with a clearer name takes precedence."""
     return bool(_WEAK.search(plain(name)))
 
 

@@ -1,4 +1,4 @@
-"""Import options and overrides of what the import estimates from the files."""
+"""Options of the import, and overrides, which replace properties that the import would estimate from the files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _count(value: Any) -> bool:
 
 
 def _tag(value: Any) -> bool:
-    """Whether `value` is a name or (name, start_s, stop_s)."""
+    """Return whether `value` is a valid tag: a name, or a tuple (name, start_s, stop_s)."""
     if isinstance(value, str):
         return True
     return isinstance(value, tuple) and len(value) == 3 and isinstance(value[0], str) and all(map(_number, value[1:]))
@@ -49,21 +49,21 @@ _FITS: tuple[tuple[str, str, Callable[[Any], bool]], ...] = (
 
 @dataclass(frozen=True)
 class Overrides:
-    """Properties of motion files that replace estimates. A property that is None is estimated from the files."""
+    """Properties of motion files that the user states. The import estimates each property that is None."""
 
     up: str | None = None  # X+ … Z-
     unit_to_m: float | None = None
-    rate: float | None = None  # true frame rate, Hz
-    skip_start: int | None = None  # number of frames to leave out at the start
+    rate: float | None = None  # true frame rate [Hz]
+    skip_start: int | None = None  # number of frames to leave out at the start of the file
     skip_end: int | None = None
     swap_left_right: bool | None = None
     reference: str | None = None
-    floor_m: float | None = None  # height of the floor above the origin of the file, m
+    floor_m: float | None = None  # height of the floor above the origin of the file
     subject: str | None = None
     leave_out: bool = False
     keep_proportions: bool = False  # whether implausible positions of the head joint or the legs are kept
-    joints: Mapping[str, str] | None = None  # canonical joint → name in the file
-    tags: tuple[Any, ...] = ()  # tags: names for the whole clip, or (name, start_s, stop_s)
+    joints: Mapping[str, str] | None = None  # name of a canonical joint → name of the joint in the file
+    tags: tuple[Any, ...] = ()  # each tag is a name for the whole clip, or a tuple (name, start_s, stop_s)
 
     def __post_init__(self) -> None:
         if self.up is not None and self.up not in AXES:
@@ -91,15 +91,15 @@ KEYS = tuple(f.name for f in fields(Overrides))
 class ImportOptions:
     rate: float = 60.0
     smooth_root: bool = True
-    further: bool = False  # whether the joints that follow the canonical ones (fingers) are imported too
+    further: bool = False  # whether the joints of fingers are also imported
     strict: bool = False
     jobs: int = 1
     shortest_s: float = 0.5
     every: Overrides = field(default_factory=Overrides)
-    files: tuple[tuple[str, Overrides], ...] = ()  # (file name pattern, overrides); later entries take precedence
+    files: tuple[tuple[str, Overrides], ...] = ()  # (pattern of file names, overrides); later ones take precedence
 
     def of(self, name: str) -> Overrides:
-        """Return the overrides for the file `name`: those for all files, then those of each matching pattern."""
+        """Return the overrides for the file `name`: those for all files, changed by those of each matching pattern."""
         out = self.every
         for pattern, given in self.files:
             if fnmatch.fnmatch(Path(name).name, pattern) or fnmatch.fnmatch(name, pattern):
@@ -109,7 +109,11 @@ class ImportOptions:
 
 
 def read_options(path: str | Path, base: ImportOptions | None = None) -> ImportOptions:
-    """Read overrides from YAML: top-level keys apply to all files, keys below `files: <pattern>` to matching ones."""
+    """Read overrides from a YAML file.
+
+    Keys at the top level apply to all motion files. Keys below `files: <pattern>` apply to motion files whose names
+    match the pattern.
+    """
     value = read_yaml(path) or {}
     if not isinstance(value, dict):
         raise MmRosError(f"{path}: expected keys and values, came {type(value).__name__}")
@@ -135,7 +139,7 @@ def _overrides(path: str | Path, value: Any) -> Overrides:
         several = given if isinstance(given, list | tuple) else (given,)
         value["tags"] = tuple(tuple(t) if isinstance(t, list) else t for t in several)
     if isinstance(value.get("subject"), int):
-        value["subject"] = str(value["subject"])  # YAML reads the subject 69 as an integer
+        value["subject"] = str(value["subject"])  # YAML reads a name such as 69 as an integer
     try:
         return Overrides(**value)
     except MmRosError as error:

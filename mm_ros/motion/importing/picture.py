@@ -1,4 +1,4 @@
-"""SVG pictures of a skeleton from the front and the left side, without a plotting library."""
+"""Draw a skeleton from the front and from the left side as SVG, without a plotting library."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from mm_ros.body.skeleton import HEAD, TIPS, Skeleton
 from mm_ros.maths import rotations as rot
 
 Array = Any
-_SCALE, _WIDTH, _HEIGHT = 150.0, 300, 330  # pixels per metre; pixels
+_SCALE, _WIDTH, _HEIGHT = 150.0, 300, 330  # pixels per metre; width and height of a picture in pixels
 LEFT, RIGHT, MIDDLE = "#2b6cb0", "#c05621", "#2d3748"
 
 
 def skeleton_picture(skeleton: Skeleton, clip: Clip | None = None, title: str = "") -> str:
-    """Return an SVG of the rest pose, and of the middle frame of `clip` if it is given."""
+    """Return SVG text with pictures of the rest pose, and of the middle frame of `clip` if it is given."""
     views = [(skeleton.rest_positions().astype(np.float64), "rest pose")]
     if clip is not None:
         views.append((_middle(clip), f"{clip.name}, {len(clip) / 2 / clip.rate:.1f} s"))
@@ -42,7 +42,7 @@ def _middle(clip: Clip) -> Array:
 
 
 def _panel(skeleton: Skeleton, p: Array, across: int, x0: float, name: str) -> Sequence[str]:
-    """`across`: the axis that points right in the picture: 1 (y) from the front, 0 (x) from the left side."""
+    """Draw a pose; the horizontal axis `across` is 1 (y) for the front view and 0 (x) for the view from the left."""
     sign = -1.0 if across == 1 else 1.0
 
     def at(v: Array) -> tuple[float, float]:
@@ -66,5 +66,5 @@ def _panel(skeleton: Skeleton, p: Array, across: int, x0: float, name: str) -> S
 
 
 def _escaped(text: str) -> str:
-    text = "".join(c if c.isprintable() else "\ufffd" for c in text)  # file names may contain control characters
+    text = "".join(c if c.isprintable() else "\ufffd" for c in text)  # file names can have control characters
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

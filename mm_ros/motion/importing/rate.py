@@ -1,7 +1,7 @@
-"""Check the frame rate of the header by the acceleration of falls and by the ratio of step length to cadence in walks.
+"""Check the frame rate in the header of a motion file, by means of falls and walks.
 
-If the header's rate is k times the true rate, the acceleration of falls appears k² times too large, and the step
-length over cadence k times too small.
+If the header states k times the true rate, the acceleration of falling bodies appears k² times too large. The ratio of
+step length to cadence (steps per second) in walks then appears k times too small.
 """
 
 from __future__ import annotations
@@ -14,31 +14,32 @@ import numpy as np
 from mm_ros.motion.bvh.reader import USUAL_RATES
 
 Array = Any
-SLOWEST, FASTEST = 5.0, 1000.0  # Hz; rates outside are implausible, so the rate is estimated
+SLOWEST, FASTEST = 5.0, 1000.0  # range of plausible frame rates [Hz]
 GRAVITY = 9.81  # m/s²
-WALK_RATIO = 0.38  # m/Hz; step length over cadence of adults at a self-chosen speed
-FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)  # candidate ratios of the header's rate to the true rate.
-# Cost that is added to the misfit of each factor; a factor with a larger cost needs more evidence
+WALK_RATIO = 0.38  # ratio of step length to cadence [m/Hz] when adults walk at a comfortable speed
+FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)  # possible values of the rate in the header divided by the true rate
+# Cost of each of FACTORS, in addition to its misfit. A factor with a larger cost needs more evidence.
 _DOUBT = (5.0, 2.5, 0.0, 2.5, 5.0)
-_USUAL = (24.0, 250.0)  # Hz; common recording rates
-_LEAST = 3  # minimum number of falls or walks that count as evidence
-_CLEARLY = 0.5  # minimum difference of two misfits that is significant
-_FALL_SPREAD, _WALK_SPREAD = 0.25, 0.28  # standard deviation of the logarithms between people
+_USUAL = (24.0, 250.0)  # range of common frame rates of recordings [Hz]
+_LEAST = 3  # minimum number of falls, or of walks, that count as evidence
+_CLEARLY = 0.5  # a rate fits clearly better than another if its misfit is smaller by more than this
+# Standard deviations of the logarithm of the acceleration of falls, and of the ratio of step length to cadence
+_FALL_SPREAD, _WALK_SPREAD = 0.25, 0.28
 
 
 class Rhythm(NamedTuple):
-    """Falls and walks of one file, measured at the header's rate."""
+    """Measurements of the falls and walks in one file, if the frame rate in its header is right."""
 
-    falls: tuple[float, ...]  # m/s², downwards positive
-    walk_ratios: tuple[float, ...]  # step length over cadence [m/Hz], one value for every four steps
+    falls: tuple[float, ...]  # downward acceleration of each fall [m/s²]
+    walk_ratios: tuple[float, ...]  # ratio of step length to cadence [m/Hz] of every four steps
 
 
 def rhythm(body: Array, ahead: Array, ankles: Array, toes: Array, upright: Array, rate: float) -> Rhythm:
-    """Measure the acceleration of free falls and the steps of walks, which show whether the header's rate is right. All
-    positions are in room axes and metres.
+    """Measure the falls and walks in a file, from positions in metres in the axes of the room.
 
-    `body` (F, 3) approximates the centre of mass, `ahead` (F, 2) is the facing of the hips; `ankles` and `toes` are
-    (F, 2, 3). Only walks with an upright trunk (`upright` (F,)) count, because stooped people take shorter steps.
+    `body` (F, 3) approximates the centre of mass, and `ahead` (F, 2) is the facing of the hips. `ankles` and `toes`
+    have the shape (F, 2, 3). Only walks in frames with an upright trunk (`upright` (F,)) are measured, because people
+    with a bent back take shorter steps.
     """
     if len(body) < 12:
         return Rhythm((), ())
@@ -52,19 +53,20 @@ def _falls(body: Array, toes: Array, rate: float) -> list[float]:
     still = np.linalg.norm(np.gradient(toes, axis=0), axis=-1).min(axis=1) * rate < 0.15
     out = []
     for first, stop in zip(edges[::2], edges[1::2], strict=True):
-        # if a foot does not move, the person stands on tiptoe or on a step and does not fall
+        # If a foot does not move, the person is not in the air, but stands on tiptoe or on a stair.
         if 6 <= stop - first <= 1.5 * rate and still[first:stop].mean() < 0.3:
             t = np.arange(stop - first) / rate
             curve, residual, *_ = np.polyfit(t - t.mean(), body[first:stop, 2], 2, full=True)
-            # below 2 m/s² the body does not fall freely, even if the header's rate is half the true one
+            # A smaller acceleration than 2 m/s² is no free fall, even if the header states half the true rate.
             if curve[0] < -1.0 and (not len(residual) or residual[0] / len(t) < 0.01**2):
                 out.append(float(-2 * curve[0]))
     return out
 
 
 def _walks(body: Array, ahead: Array, ankles: Array, upright: Array, rate: float) -> list[float]:
-    """Return the ratio of step length to cadence for each four steady steps forward; a step ends when one ankle passes
-    the other.
+    """Return the ratio of step length to cadence of each group of four regular steps forward.
+
+    A step ends when one ankle passes the other.
     """
     apart = ((ankles[:, 0] - ankles[:, 1])[:, :2] * ahead).sum(axis=1)
     passing = np.flatnonzero(np.diff(np.sign(apart)))
@@ -76,7 +78,7 @@ def _walks(body: Array, ahead: Array, ankles: Array, upright: Array, rate: float
         wide = [np.abs(apart[a:b]).max() for a, b in itertools.pairwise(at)]
         way = body[at[-1], :2] - body[at[0], :2]
         far = float(np.linalg.norm(way))
-        # shuffling has short steps at a normal cadence, so it is no evidence about the rate
+        # Very short steps at a normal cadence also occur in shuffling, so they are no evidence about the frame rate.
         usual = 0.45 < far / steps < 1.6
         even = gaps.max() < 1.5 * gaps.min() and min(wide) > 0.15 and upright[at[0] : at[-1]].mean() > 0.9
         if even and usual and (ahead[at[0] : at[-1]] @ (way / far)).mean() > 0.85:
@@ -85,7 +87,7 @@ def _walks(body: Array, ahead: Array, ankles: Array, upright: Array, rate: float
 
 
 def judge(rhythms: list[Rhythm], header_rate: float, size: float = 1.0) -> tuple[float, str, bool]:
-    """Return header rate / true rate, the reason, and whether the result is doubtful."""
+    """Return the frame rate in the header divided by the true rate, the reason, and whether this result is doubtful."""
     true = header_rate / np.array(FACTORS)
     cost = np.array(_DOUBT) + np.where((true < _USUAL[0]) | (true > _USUAL[1]), 4.0, 0.0) * (np.array(FACTORS) != 1)
     reasons = _reasons(rhythms)
@@ -99,7 +101,10 @@ def judge(rhythms: list[Rhythm], header_rate: float, size: float = 1.0) -> tuple
 
 
 def contradiction(rhythms: list[Rhythm], rate: float, others: list[float], size: float = 1.0) -> float | None:
-    """Return the rate of `others` that fits clearly better than `rate`, or None; `rhythms` were measured at `rate`."""
+    """Return the frame rate in `others` that fits clearly better than `rate`, with which `rhythms` were measured.
+
+    Return None if no rate fits clearly better.
+    """
     if not others or not _reasons(rhythms):
         return None
     cost = misfit(rhythms, rate / np.array([rate, *others]), size)
@@ -108,7 +113,7 @@ def contradiction(rhythms: list[Rhythm], rate: float, others: list[float], size:
 
 
 def guesses(frame_time: float) -> list[float]:
-    """Return candidate rates for an implausible frame time, which may be a rate or milliseconds; then common rates."""
+    """Return possible frame rates of a file with an implausible frame time, which may be a rate or in milliseconds."""
     written = [frame_time, 1000 / frame_time]
     usual = [60.0, 120.0, 30.0, 100.0, 240.0, 90.0, 50.0, 25.0]
     near = [float(u) for w in written for u in USUAL_RATES if abs(w / u - 1) < 0.01]
@@ -116,17 +121,22 @@ def guesses(frame_time: float) -> list[float]:
 
 
 def estimate(rhythms: list[Rhythm], rate: float, candidates: list[float]) -> tuple[float, str] | None:
-    """Return the best candidate and the reason, or None without evidence; `rhythms` were measured at `rate`."""
-    reasons = _reasons(rhythms, 1)  # a single fall or walk suffices, because the estimate is marked doubtful anyway
+    """Return the frame rate in `candidates` that fits best, and the reason, or None if there are no falls or walks.
+
+    The `rhythms` were measured with the frame rate `rate`.
+    """
+    reasons = _reasons(rhythms, 1)  # one fall or walk is enough, because the report marks the rate as doubtful
     if not reasons:
         return None
     cost = misfit(rhythms, rate / np.array(candidates), least=1)
-    good = np.flatnonzero(cost < cost.min() + _CLEARLY)  # among similar fits, prefer the first (most common) rate
+    good = np.flatnonzero(cost < cost.min() + _CLEARLY)  # the first one is the most common rate
     return candidates[int(good[0])], f"{'; '.join(reasons)} at {rate:g} Hz"
 
 
 def _pooled(rhythms: list[Rhythm], least: int) -> tuple[Array, Array]:
-    """Return the values of all falls and all walks; an array with fewer than `least` values is returned empty."""
+    """Return the values of all falls, and of all walks, in several files; arrays with fewer than `least` values become
+    empty.
+    """
     falls = np.array([f for r in rhythms for f in r.falls])
     walks = np.array([w for r in rhythms for w in r.walk_ratios])
     return (falls if len(falls) >= least else falls[:0]), (walks if len(walks) >= least else walks[:0])
@@ -139,10 +149,10 @@ def _reasons(rhythms: list[Rhythm], least: int = _LEAST) -> list[str]:
 
 
 def misfit(rhythms: list[Rhythm], factors: Array, size: float = 1.0, least: int = _LEAST) -> Array:
-    """Return the misfit of falls and walks for each of `factors`; `size`: true leg length / assumed leg length.
+    """Return how badly falls and walks fit each ratio of the stated to the true frame rate in `factors`.
 
-    Falls have the same acceleration in m/s² at any size; step length over cadence is proportional to size^1.25
-    (five-year-old children: 0.19 m/Hz).
+    `size` is the true leg length divided by the assumed leg length. The ratio of step length to cadence is proportional
+    to size^1.25; it is 0.19 m/Hz in children of five years.
     """
     falls, walks = _pooled(rhythms, least)
     cost = np.zeros(len(factors))

@@ -1,4 +1,4 @@
-"""Reports of an import's assumptions: a text for the terminal, and Markdown with a picture."""
+"""Reports about the assumptions of an import: a text for the terminal, and a Markdown file with a picture."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from mm_ros.motion.importing.load import FileNotes, Import
 from mm_ros.motion.importing.mapping import node_name
 from mm_ros.motion.importing.picture import skeleton_picture
 
-# Control characters, which are replaced in names
+# Control characters in names of files and joints, which the report replaces
 _UNSAFE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-_MOST = 40  # lines that the terminal report lists; the Markdown report lists all
+_MOST = 40  # maximum number of notes and of refused files in the terminal report; the Markdown report lists all
 
 
 def short_report(found: Import) -> str:
@@ -50,7 +50,7 @@ def short_report(found: Import) -> str:
 
 
 def with_remarks(found: Import, remarks: Mapping[str, Sequence[Assumption]]) -> None:
-    """Add the notes of the database's steps to those of the files."""
+    """Add the notes that were made while the database was built to the notes about each file."""
     found.files = [replace(f, notes=(*f.notes, *remarks.get(f.path, ()))) for f in found.files]
 
 
@@ -106,7 +106,7 @@ def _yaml_help(found: Import) -> list[str]:
 
 
 def write_report(found: Import, path: Path) -> None:
-    """Write the Markdown report to `path` and the skeleton picture next to it (.svg)."""
+    """Write the Markdown report to `path`, and a picture of the skeleton to a file with the suffix .svg beside it."""
     picture = path.with_suffix(".svg")
     longest = max(found.clips, key=len)
     write_whole(picture, skeleton_picture(longest.skeleton, longest, f"skeleton of {longest.subject}").encode())
@@ -114,7 +114,7 @@ def write_report(found: Import, path: Path) -> None:
 
 
 def map_draft(bvh: Bvh, guessed: dict[str, int]) -> str:
-    """Return a draft of a joint map in YAML: canonical joint → joint of the file."""
+    """Return the draft of a joint map as YAML text, which the user completes."""
     lines = [f"# Canonical joint: joint of {Path(bvh.path).name}. Leave out missing joints. Joints of the file:"]
     for j, name in enumerate(bvh.names):
         depth, p = 0, int(bvh.parents[j])

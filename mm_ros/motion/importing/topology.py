@@ -1,4 +1,4 @@
-"""Identify a humanoid by its shape: a trunk with two equal chains at the bottom (legs) and two at the top (arms)."""
+"""Find arms and legs by the shape of a skeleton: two equal chains of joints at each end of the trunk."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from mm_ros.motion.bvh.reader import Bvh
 
 
 def by_shape(bvh: Bvh) -> dict[str, int]:
-    """Return canonical limb joint → node index, or {} for other shapes. `doctor.py` decides the sides later."""
+    """Return a map from canonical joints of arms and legs to joints of the file, or {} if the shape is not human.
+
+    Left and right may be exchanged in the result; the module `doctor.py` corrects this later.
+    """
     parents = bvh.node_parents
     children = [[int(c) for c in np.flatnonzero(parents == i)] for i in range(len(parents))]
     pairs = [pair for j in range(len(bvh.names)) for pair in _twins(bvh, children, j)]
@@ -19,7 +22,7 @@ def by_shape(bvh: Bvh) -> dict[str, int]:
         return {}
     longest = sorted(pairs, key=lambda p: -_length(bvh, p[1]))
     roots: list[tuple[int, list[int], list[int]]] = []
-    for pair in longest:  # legs and arms branch from different joints
+    for pair in longest:  # legs and arms begin at different joints
         if all(pair[0] != r[0] for r in roots):
             roots.append(pair)
         if len(roots) == 2:
@@ -32,10 +35,10 @@ def by_shape(bvh: Bvh) -> dict[str, int]:
     out = {"hips": legs[0]}
     for side, leg, arm in (("left", legs[1], arms[1]), ("right", legs[2], arms[2])):
         legs_, arms_ = _without_stubs(bvh, leg), _without_stubs(bvh, arm)
-        if len(legs_) == 2:  # the skeleton has no foot joint: the end site of the shin is the ankle
+        if len(legs_) == 2:  # without a foot joint, the end site of the shin is the ankle
             legs_ = _with_end(bvh, leg, legs_)
         first = 1 if len(arms_) >= 4 or (len(arms_) == 3 and _begins_with_collar(bvh, arm)) else 0
-        if len(arms_) - first == 2:  # the skeleton has no hand joint: the end site of the forearm is the wrist
+        if len(arms_) - first == 2:  # without a hand joint, the end site of the forearm is the wrist
             arms_ = _with_end(bvh, arm, arms_)
         if len(legs_) < 3 or len(arms_) - first < 3:
             return {}
@@ -51,7 +54,7 @@ def _depth(parents: np.ndarray, node: int) -> int:
 
 
 def _chain(bvh: Bvh, children: list[list[int]], node: int) -> list[int]:
-    """Return the nodes from `node` down along the longest branch."""
+    """Return the longest chain of joints that begins at `node`."""
     out = [node]
     while children[out[-1]]:
         out.append(max(children[out[-1]], key=lambda c: _reach(bvh, children, c)))
@@ -68,7 +71,7 @@ def _length(bvh: Bvh, chain: list[int]) -> float:
 
 
 def _twins(bvh: Bvh, children: list[list[int]], node: int) -> list[tuple[int, list[int], list[int]]]:
-    """Return pairs of chains from one joint whose bone lengths differ by at most 15 % of the longest bone."""
+    """Return pairs of chains below a joint whose bones have nearly equal lengths, such as both legs."""
     chains = [_chain(bvh, children, c) for c in children[node]]
     out = []
     for i, a in enumerate(chains):
@@ -81,14 +84,14 @@ def _twins(bvh: Bvh, children: list[list[int]], node: int) -> list[tuple[int, li
 
 
 def _with_end(bvh: Bvh, chain: list[int], joints: list[int]) -> list[int]:
-    """Append the end site of the chain, if the offset of the end site is not 0."""
+    """Append the end site of `chain` to `joints` if it is not at the position of the last joint."""
     end = chain[-1]
     away = end >= len(bvh.names) and float(np.linalg.norm(bvh.node_offsets[end])) > 1e-6
     return [*joints, end] if away else joints
 
 
 def _begins_with_collar(bvh: Bvh, chain: list[int]) -> bool:
-    """Whether a chain of three joints and an end site is collar, upper arm and forearm, by its bone lengths."""
+    """Return whether the first joint of an arm is the collar bone, judged by the lengths of the bones."""
     joints = _with_end(bvh, chain, _without_stubs(bvh, chain))
     if len(joints) < 4:
         return False
@@ -97,14 +100,14 @@ def _begins_with_collar(bvh: Bvh, chain: list[int]) -> bool:
 
 
 def _without_stubs(bvh: Bvh, chain: list[int]) -> list[int]:
-    """Remove end sites, and joints in the same place as the next joint (CMU's LHipJoint)."""
+    """Remove end sites, and joints at the position of the next joint (such as LHipJoint in CMU files)."""
     joints = [c for c in chain if c < len(bvh.names)]
     keep = [a for a, b in itertools.pairwise(joints) if np.linalg.norm(bvh.node_offsets[b]) > 1e-6]
     return keep + joints[-1:]
 
 
 def ancestors(parents: Sequence[int] | np.ndarray, node: int) -> list[int]:
-    """Return the node and its ancestors, from the node up to its root."""
+    """Return the joint `node` and all joints above it, up to the root."""
     out = [node]
     while parents[out[-1]] >= 0:
         out.append(int(parents[out[-1]]))
