@@ -1,1 +1,1 @@
-"""The direction that the pelvis faces."""
+"""This package estimates the direction in which the user's pelvis points."""

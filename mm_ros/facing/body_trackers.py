@@ -1,4 +1,4 @@
-"""Facing measured by body trackers on waist and feet. How each tracker is rotated on the body is learned."""
+"""Measure the facing by body trackers on waist and feet, and learn how each tracker is rotated on the body."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from mm_ros.body.types import F64
 from mm_ros.facing import fitted
 from mm_ros.maths.rotations import wrap_angle
 
-UNTURNED = (1.0, 0.0, 0.0, 0.0)  # no rotation
+UNTURNED = (1.0, 0.0, 0.0, 0.0)  # quaternion of no rotation
 
 
 class MountedTracker:
-    """One body tracker. The measured facing is the rotation of the tracker since the first sample plus the mean facing
-    of the body at zero rotation.
+    """Measures the facing by one body tracker on the waist or a foot.
+
+    The facing is the yaw of the tracker since its first sample, plus the learned facing of the body at that sample.
     """
 
     def __init__(self, role: int) -> None:
@@ -25,8 +26,10 @@ class MountedTracker:
         self._zero = self._learned_s = 0.0
 
     def facing(self, rotation: F64, predicted: float, dt: float, learn: bool) -> float:
-        """Facing of the body [rad]. `learn`: learn the mounting from the facing `predicted`; if false, the x axis of
-        the tracker points forward.
+        """Return the facing of the body [rad].
+
+        If `learn` is true, the rotation of the tracker on the body is learned from the facing `predicted` [rad]. If it
+        is false, the x axis of the tracker is taken as forward.
         """
         if self._first is None:
             self._first = tuple(rotation.tolist()) if learn else UNTURNED
@@ -39,7 +42,7 @@ class MountedTracker:
 
 
 def turn_between(first: tuple[float, ...] | F64, now: F64) -> float:
-    """Angle [rad] of now · first⁻¹ about the vertical (the twist of its swing-twist decomposition)."""
+    """Return the angle [rad] by which a tracker turned about the vertical from rotation `first` to rotation `now`."""
     w, x, y, z = now
     fw, fx, fy, fz = first
     return 2 * math.atan2(z * fw - w * fz - x * fy + y * fx, w * fw + x * fx + y * fy + z * fz)

@@ -1,9 +1,9 @@
-"""The shipped networks of facing and steps, each as one compiled function.
+"""The networks of facing and steps that are part of the package, each as one compiled function.
 
-The compiled functions are faster, because onnxruntime needs about half a microsecond for each node and reads the
-weights of the facing network twice, once for the mirrored input. `compiled` recognizes the graphs that `mm_ros train
-orientation` and `mm_ros train steps` write; other networks run in onnxruntime. The results of the compiled functions
-and of onnxruntime agree to 1e-6.
+A compiled function is faster than onnxruntime. onnxruntime needs about half a microsecond for each node of the graph,
+and reads the weights of the facing network twice, the second time for the mirrored input. `compiled` recognizes the
+graphs that `mm_ros train orientation` and `mm_ros train steps` write. Networks with other graphs run in onnxruntime.
+The outputs of a compiled function and of onnxruntime differ by at most 1e-6.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from numpy.typing import NDArray
 from mm_ros.body.types import F32
 from mm_ros.maths.jit import njit
 
-FACING, STEPS = "29dcb3abfba5042f", "818d2cff2882511f"  # digests of the nodes that the classes below compute
-ROWS = 2  # each network gets the input and its mirror image
+FACING, STEPS = "29dcb3abfba5042f", "818d2cff2882511f"  # hashes of the graphs that `Ensemble` and `Layers` compute
+ROWS = 2  # the facing network processes the input and the mirror image of the input
 
 
 class Network(Protocol):
     def step(self, inputs: F32, remembered: F32, tick: bool) -> tuple[F32, F32]:
-        """One frame (1, D) → (1, K) and the new state."""
+        """Return the outputs (1, K) for the inputs (1, D) of one frame, and the new state of the network."""
 
 
 def compiled(nodes: list[bytes], weights: dict[str, NDArray[Any]]) -> Network | None:
-    """The compiled network of an ONNX graph, or None if no class of this module computes this graph."""
+    """Return the compiled network of an ONNX graph, or None if no class of this module computes this graph."""
     if numba.config.DISABLE_JIT:
-        return None  # without compilation, a frame would take half a second
+        return None  # without compilation these functions would need half a second per frame
     kinds: dict[str, Callable[[dict[str, NDArray[Any]]], Network]] = {FACING: Ensemble, STEPS: Layers}
     graph = hashlib.blake2b(b"".join(nodes), digest_size=8).hexdigest()
     try:
@@ -42,10 +42,12 @@ def compiled(nodes: list[bytes], weights: dict[str, NDArray[Any]]) -> Network | 
 
 
 class Ensemble:
-    """The network of the facing, with members whose outputs are averaged; the last members have a memory (GRU)."""
+    """The facing network: an ensemble of members whose outputs are averaged. The last members have a memory (GRU).
+
+    The constructor raises ValueError or KeyError if `step` cannot use the shapes of the weights `w`.
+    """
 
     def __init__(self, w: dict[str, NDArray[Any]]) -> None:
-        """Raise ValueError or KeyError if the weights have other shapes than those that `step` reads."""
         members, _, inputs, hidden = w["w0_half"].shape
         recurrent, _, seen, gates = w["into_half"].shape
         memory = gates // 3
@@ -75,8 +77,8 @@ class Ensemble:
         self._memory = (recurrent, ROWS, memory)
 
     def step(self, inputs: F32, remembered: F32, tick: bool) -> tuple[F32, F32]:
-        """Compute the output (1, 4) for one frame (1, D), and the new state, which is the same array unless `tick` is
-        true.
+        """Return the outputs (1, 4) for the inputs (1, D) of one frame, and the new state. If `tick` is false, the
+        state does not change, and the array `remembered` is returned.
         """
         out, now = np.empty((1, 4), np.float32), np.empty_like(remembered) if tick else remembered
         before, after = remembered.reshape(self._memory), now.reshape(self._memory)
@@ -85,10 +87,12 @@ class Ensemble:
 
 
 class Layers:
-    """The network of the steps: a dense layer, two layers with a memory (GRU), and a dense layer."""
+    """The step network: a dense layer, two layers with a memory (GRU), and a dense layer.
+
+    The constructor raises ValueError or KeyError if `step` cannot use the shapes of the weights `w`.
+    """
 
     def __init__(self, w: dict[str, NDArray[Any]]) -> None:
-        """Raise ValueError or KeyError if the weights have other shapes than those that `step` reads."""
         inputs, width = w["w_first_half"].shape
         memory, outputs = w["w_last_half"].shape
         shapes: dict[str, tuple[int, ...]] = {
@@ -101,15 +105,14 @@ class Layers:
             raise ValueError("another size of a layer")
         if w["ones"].tolist() != [1, 1] or w["time"].tolist() != [0]:
             raise ValueError("another division of the state")
-        # The rows of a GRU's matrices belong to its outputs. The matrices are transposed, so that a step reads them in
-        # the order of memory.
+        # The matrices of a GRU have one row per output. They are transposed, so that `add_row` reads memory in order.
         turned = {name: w[name][0].T if name.startswith(("into", "back")) else w[name] for name in shapes}
         self._weights: Any = tuple(np.ascontiguousarray(values, np.float32) for values in turned.values())
         self._limits = np.array([w["low"][0], w["high"][0]], np.float32)
         self._memory, self._outputs = (2, memory), outputs
 
     def step(self, inputs: F32, remembered: F32, tick: bool) -> tuple[F32, F32]:
-        """One frame (1, D) → (1, K) and the new state. `tick` has no effect, as in the ONNX graph."""
+        """Return the outputs (1, K) for the inputs (1, D) of one frame, and the new state; `tick` has no effect."""
         out, now = np.empty((1, self._outputs), np.float32), np.empty_like(remembered)
         before, after = remembered.reshape(self._memory), now.reshape(self._memory)
         run_layers(inputs[0], before, after, out[0], self._limits, *self._weights)
@@ -118,8 +121,9 @@ class Layers:
 
 @njit
 def add_product(x: Any, w: Any, out: Any) -> None:
-    """out (2, M) += x (2, N) @ w (N, M). Processes four rows of the weights at a time, so that `out` is read less
-    often.
+    """Add the product x @ w of (2, N) and (N, M) to `out` (2, M).
+
+    Four rows of `w` are processed at a time, so that `out` is read less often.
     """
     n, m = w.shape
     for i in range(0, n - n % 4, 4):
@@ -137,7 +141,7 @@ def add_product(x: Any, w: Any, out: Any) -> None:
 
 @njit
 def add_row(x: Any, w: Any, out: Any) -> None:
-    """out (M,) += x (N,) @ w (N, M)."""
+    """Add the product x @ w of (N,) and (N, M) to `out` (M,)."""
     n, m = w.shape
     for i in range(0, n - n % 4, 4):
         a0, a1, a2, a3 = x[i], x[i + 1], x[i + 2], x[i + 3]
@@ -153,7 +157,9 @@ def run_layers(
     x: Any, h: Any, h_now: Any, out: Any, limits: Any, mean: Any, inverse: Any, w_first: Any, b_first: Any,
     into_0: Any, back_0: Any, bias_0: Any, into_1: Any, back_1: Any, bias_1: Any, w_last: Any, b_last: Any,
 ) -> None:  # fmt: skip
-    """`x` (D,) inputs; `h`, `h_now` (2, R) state before and after; `out` (K,)."""
+    """Compute the step network: read the inputs `x` (D,) and the state `h` (2, R), and write the outputs `out` (K,) and
+    the new state `h_now` (2, R).
+    """
     seen, first = np.empty(len(x), np.float32), b_first.copy()
     for i in range(len(x)):
         seen[i] = min(max((x[i] - mean[i]) * inverse[i], limits[0]), limits[1])
@@ -167,8 +173,8 @@ def run_layers(
 
 @njit
 def gru(x: Any, h: Any, into: Any, back: Any, bias: Any, now: Any) -> None:
-    """One step of a GRU as ONNX defines it, with the gates keep and reset; the reset gate is applied after the matrix.
-    `bias` (6 R,): first that of the inputs, then that of the state.
+    """Compute one step of a GRU layer as ONNX defines it: read the input `x` and the state `h` (R,), and write the new
+    state `now` (R,). The first half of `bias` (6 R,) is the bias of the input, the second half that of the state.
     """
     memory = len(h)
     heard, own = bias[: 3 * memory].copy(), bias[3 * memory :].copy()
@@ -187,7 +193,9 @@ def run_ensemble(
     inverse_scale: Any, w0: Any, b0: Any, into: Any, into_bias: Any, back: Any, back_bias: Any, hears: Any, w1: Any,
     b1: Any, w2: Any, b2: Any, unmirror: Any,
 ) -> None:  # fmt: skip
-    """`x` (D,) inputs; `h`, `h_now` (G, 2, R) state before and after, the same array unless `tick`; `out` (4,)."""
+    """Compute the facing network: read the inputs `x` (D,) and the state `h` (G, 2, R), and write the outputs `out`
+    (4,). If `tick` is true, the new state is written to `h_now`. If `tick` is false, `h_now` must be the array `h`.
+    """
     members, inputs, hidden = w0.shape
     first, memory = members - into.shape[0], h.shape[2]
     both = np.empty((ROWS, inputs), np.float32)
@@ -229,8 +237,8 @@ def run_ensemble(
 
 @njit
 def remember(h: Any, heard: Any, own: Any, bias: Any, now: Any) -> None:
-    """One step of a GRU cell that applies the reset gate after the matrix; it has the gates keep and reset, and the new
-    value.
+    """Write the new state `now` of a GRU cell with the state `h`. `heard` and `own` are the parts of the activations of
+    both gates and of the new value that come from the inputs and from the state.
     """
     memory = h.shape[1]
     for r in range(ROWS):

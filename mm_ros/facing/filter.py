@@ -1,9 +1,9 @@
-"""Kalman filter of the network's facing error, on the circle.
+"""Kalman filter that estimates the error of the predicted facing from measured facings.
 
-The filter has two states, each an Ornstein–Uhlenbeck process: `error` of the prediction, which changes slowly, and
-`bias` of the camera's measurement, which changes faster. A camera measurement observes the sum of both states;
-variances and correlation times decide how a difference is divided between them. Without measurements the estimated
-error decays continuously to zero.
+The filter has two states, which are angles and are modelled as Ornstein–Uhlenbeck processes. The state `error` is the
+error of the predicted facing and changes slowly. The state `bias` is the error of the camera and changes faster. A
+measurement of the camera observes the sum of both states. Their variances and correlation times decide how a difference
+is divided between them. Without measurements the estimated error decays to zero.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mm_ros.maths.rotations import wrap_angle
 
 @dataclass
 class FacingFilter:
-    error: float = 0.0  # rad; correction that is added to the prediction
+    error: float = 0.0  # correction that is added to the predicted facing [rad]
     bias: float = 0.0
     p_ee: float = 0.1
     p_eb: float = 0.0
@@ -32,14 +32,14 @@ class FacingFilter:
         self.p_bb = b * b * self.p_bb + (1 - b * b) * bias_sigma**2
 
     def variance(self, sigma: float, biased: bool = True) -> float:
-        """Expected variance [rad²] of `difference` for a measurement with standard deviation `sigma` [rad]."""
+        """Return the expected variance [rad²] of `difference` if a measurement has the standard deviation `sigma`."""
         return self.p_ee + sigma**2 + (2 * self.p_eb + self.p_bb if biased else 0.0)
 
     def difference(self, measured: float, predicted: float, biased: bool = True) -> float:
         return float(wrap_angle(measured - predicted - self.error - (self.bias if biased else 0.0)))
 
     def correct(self, measured: float, predicted: float, sigma: float, biased: bool = True) -> None:
-        """Correct both states by a measurement. `biased`: true for the camera, false for a body tracker."""
+        """Correct both states by a measured facing; `biased` is true for the camera and false for a body tracker."""
         s = self.variance(sigma, biased)
         limit = fitted.OUTLIER * math.sqrt(s)
         d = min(max(self.difference(measured, predicted, biased), -limit), limit)

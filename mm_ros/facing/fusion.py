@@ -1,7 +1,7 @@
 """Correction of the predicted facing by camera landmarks and by body trackers on waist and feet.
 
-Each measurement observes the error of the network at the time of the measurement (facing/filter.py). Without
-measurements the prediction passes through unchanged. See docs/fusion.md.
+A filter estimates the error of the predicted facing from the measured facings (facing/filter.py). Without measurements
+the stage returns the predicted facing unchanged. docs/fusion.md explains the method.
 """
 
 from __future__ import annotations
@@ -38,66 +38,63 @@ from mm_ros.maths import quat
 from mm_ros.maths import rotations as rot
 from mm_ros.maths.jit import njit
 
-NOSE_IN_HEAD = np.array([0.11, 0.0, 0.03])  # m; position of the nose in the axes of the head joint
-WAITING = 8  # maximum number of pictures that are kept between two tracker samples
+NOSE_IN_HEAD = np.array([0.11, 0.0, 0.03])  # position of the nose in the axes of the head joint [m]
+WAITING = 8  # maximum number of pictures that wait for the next sample of the trackers
 BODY_TRACKER_ROLES = (WAIST_ROLE, LEFT_FOOT_ROLE, RIGHT_FOOT_ROLE)
-SILENT_S = 0.5  # s; after this time without pictures, the field `source` does not list the landmarks any more
+SILENT_S = 0.5  # after this time without pictures, the field `source` does not list the landmarks any more
 
 
 @dataclass(frozen=True)
 class FusionSettings(Settings):
-    use_landmarks: bool = setting(True, "Correct the facing by camera landmarks.")
-    use_body_trackers: bool = setting(True, "Correct the facing by body trackers on waist and feet.")
-    learn_mounting: bool = setting(True, "Learn how body trackers are mounted. If false, their x axis points forward.")
-    find_pitch: bool = setting(
-        True, "Estimate the pitch of the camera from the landmarks. If false, camera_pitch is used."
+    use_landmarks: bool = setting(True, "If true, camera landmarks correct the facing.")
+    use_body_trackers: bool = setting(True, "If true, body trackers on waist and feet correct the facing.")
+    learn_mounting: bool = setting(
+        True, "If true, the rotation of each body tracker on the body is learned. If false, the x axis of each body "
+              "tracker must point forward."
     )
-    camera_pitch: float = setting(0.0, "Downward pitch of the camera when find_pitch is false.", "rad", -1.5, 1.5)
-    field_of_view: float = setting(1.05, "Horizontal field of view of the camera; 0 if unknown.", "rad", 0.0, 2.8)
+    find_pitch: bool = setting(
+        True, "If true, the pitch of the camera is estimated from the landmarks. If false, the parameter "
+              "`camera_pitch` states the pitch of the camera."
+    )
+    camera_pitch: float = setting(0.0, "Downward pitch of the camera if `find_pitch` is false.", "rad", -1.5, 1.5)
+    field_of_view: float = setting(
+        1.05, "Horizontal field of view of the camera; 0 if the field of view is not known.", "rad", 0.0, 2.8
+    )
     camera_halflife: float = setting(
-        20.0,
-        "Half-life of the sums from which the camera's pose is estimated. Larger values are steadier, but follow "
-        "changes later.",
-        "s",
-        1.0,
-        600.0,
+        20.0, "Half-life of the observations from which the pose of the camera is estimated. With a larger half-life "
+              "the estimate is steadier, but follows a moved camera later.", "s", 1.0, 600.0
     )
     latency: float = setting(
-        0.0,
-        "Latency that the stamps of landmarks do not contain, until measure_latency has measured it.",
-        "s",
-        -0.1,
-        0.5,
+        0.0, "Time from a picture to the stamp of its landmarks, until this time has been measured "
+             "(`measure_latency`).", "s", -0.1, 0.5
     )
-    measure_latency: bool = setting(True, "Measure the latency of landmarks from the motion of the hands.")
+    measure_latency: bool = setting(True, "If true, the latency of landmarks is measured from the motion of the hands.")
     learn_offsets: bool = setting(
-        True, "Learn the positions of nose and wrists relative to the devices. If false, the calibration is used."
+        True, "If true, the positions of nose and wrists relative to the devices are learned. If false, the "
+              "calibration states them."
     )
-    min_confidence: float = setting(0.5, "Pictures with a lower confidence are ignored.", "", 0.0, 1.0)
+    min_confidence: float = setting(
+        0.5, "Minimum confidence of landmarks. Pictures with a lower confidence are ignored.", "", 0.0, 1.0
+    )
     error_lasts: float = setting(
-        2.0,
-        "Correlation time of the network's error. Larger values keep a correction longer without measurements.",
-        "s",
-        0.05,
-        60.0,
+        2.0, "Correlation time of the error of the predicted facing. With a larger time a correction lasts longer "
+             "without measurements.", "s", 0.05, 60.0
     )
     network_sigma_factor: float = setting(
-        0.8, "Factor on the network's sigma. Larger values give measurements more weight.", "", 0.1, 10.0
+        0.8, "Factor on the standard deviation of the predicted facing. With a larger factor, landmarks and body "
+             "trackers have more weight.", "", 0.1, 10.0
     )
     camera_bias: float = setting(
-        0.08,
-        "Facing error of the pose estimator that averaging does not remove. Larger values give landmarks less weight.",
-        "rad",
-        0.0,
-        1.0,
+        0.08, "Standard deviation of the facing error of landmarks that does not vanish in the average of many "
+              "pictures. With a larger value landmarks have less weight.", "rad", 0.0, 1.0
     )
-    correction_rate: float = setting(3.0, "Maximum rate of change of the correction.", "rad/s", 0.1, 20.0)
+    correction_rate: float = setting(3.0, "Maximum rate at which the facing correction changes.", "rad/s", 0.1, 20.0)
 
 
 
 
 class FusionStage:
-    """Correct the predicted facing: call `watch` for each picture and `step` for each tracker sample."""
+    """Corrects the predicted facing. Call `watch` for each picture and `step` for each sample of the trackers."""
 
     def __init__(self, settings: FusionSettings | None = None, calibration: Calibration | None = None) -> None:
         self.settings = settings or FusionSettings()
@@ -117,7 +114,7 @@ class FusionStage:
         self._received_s = self._judged_s = -math.inf
         self._strain = 1.0
         self._sources: list[str] = []
-        self._watched = False  # whether landmarks have arrived; before, the tracker history is not computed
+        self._watched = False  # the history of the trackers is not computed until landmarks have been received
         self._bias_sigma = s.camera_bias
         self._camera_epoch = 0
         self.offsets = Offsets()
@@ -125,14 +122,14 @@ class FusionStage:
         self.timing = LatencyEstimator(s.latency)
 
     def change(self, settings: FusionSettings) -> None:
-        """Apply new settings while running; the estimated pose of the camera is kept."""
+        """Apply new settings, and keep the estimated pose of the camera."""
         self.settings = settings
         self.camera.halflife_s, self.camera.field_of_view = settings.camera_halflife, settings.field_of_view
         self.camera.fixed_pitch = None if settings.find_pitch else settings.camera_pitch
         self.timing.expected_s = settings.latency
 
     def diagnostics(self) -> dict[str, str]:
-        """Return values for diagnostics."""
+        """Return the values that the diagnostics message shows, by name."""
         if self._received_s < 0:
             return {}
         c = self.camera
@@ -148,7 +145,7 @@ class FusionStage:
         }
 
     def warm_up(self) -> None:
-        """Compile or load the functions that a picture needs, then reset."""
+        """Compile or load the functions that the first picture needs, and then reset the stage."""
         la.warm_up()
         for frame in sample_trackers():
             self.watch(Landmarks(frame.stamp_ns - 10_000_000, np.eye(COUNT, 3), np.ones(COUNT, np.float32)))
@@ -156,7 +153,7 @@ class FusionStage:
         self.reset()
 
     def watch(self, landmarks: Landmarks) -> None:
-        """Queue landmarks for the next `step`."""
+        """Keep the landmarks of a picture until the next call of `step`."""
         if self.settings.use_landmarks:
             self._watched = True
             self._waiting.append(landmarks)
@@ -194,8 +191,8 @@ class FusionStage:
         self._offset += min(max(self._filter.error - self._offset, -limit), limit)
 
     def _offsets(self) -> F64:
-        """Return (3, 7), one row per device: offset of nose or wrist in joint axes [m], rotation of the joint in device
-        axes.
+        """Return (3, 7). Each row is for one device: the offset of nose or wrist in the axes of its joint [m], and the
+        rotation of this joint in the axes of the device.
         """
         c = self.calibration
         if self._offsets_of is not c:
@@ -237,10 +234,10 @@ class FusionStage:
         self._filter.correct(measured.yaw, facing, math.sqrt(1 - fitted.CORRELATED**2) * sigma)
 
     def _disagreement_factor(self, measured: Measurement, facing: float, t: float) -> float:
-        """Factor ≥ 1 on a picture's sigma. It is larger while the pictures differ from the filter by more than their
-        variance explains.
+        """Return a factor of at least 1 for the standard deviation of the facing that a picture measures.
 
-        Such a disagreement is attributed to the camera, not to the network.
+        The factor is above 1 while pictures differ from the filter by more than their variance explains. This
+        difference is attributed to the camera, not to the network.
         """
         d = self._filter.difference(measured.yaw, facing) ** 2 / self._filter.variance(measured.sigma)
         dt = min(max(t - self._judged_s, 0.0), 0.2)
@@ -256,8 +253,8 @@ class FusionStage:
                 self._filter.correct(facing, predicted, sigma, biased=False)
 
     def _facing_of(self, tracker: MountedTracker, rotation: F64, predicted: float, dt: float) -> float:
-        """Facing [rad] measured by one body tracker. The measured mounting is used if there is one; otherwise the yaw
-        of the mounting is learned.
+        """Return the facing [rad] that a body tracker measures. If the calibration has no mounting of this tracker, the
+        yaw of the mounting is learned.
         """
         mounting = self.calibration.mountings.get(ROLES[tracker.role])
         if mounting is None:
@@ -275,7 +272,7 @@ class FusionStage:
 
 @njit
 def carried_points(positions: F64, rotations: F64, offsets: F64, out: F64) -> None:
-    """Room positions (3, 3) of nose and wrists from head and hand trackers and `offsets` (3, 7)."""
+    """Write the room positions of nose and wrists to `out` (3, 3), from poses of the trackers and `offsets` (3, 7)."""
     for i in range(3):
         joint = quat.mul(quat.get4(rotations, i), (offsets[i, 3], offsets[i, 4], offsets[i, 5], offsets[i, 6]))
         moved = quat.rotate(joint, (offsets[i, 0], offsets[i, 1], offsets[i, 2]))

@@ -1,8 +1,8 @@
-"""Inputs of the facing networks: compiled, exact in dt, and the same for training and live use.
+"""Computes the inputs of the facing networks from trackers, by the same compiled code in training and in live use.
 
-All inputs are in the headset's heading frame, so a network cannot depend on the axes of the room. Slow averages serve
-as the memory of the past. The averages are stored in room axes, so that a turn of the head does not change them, and
-are rotated into the heading frame at each frame.
+All inputs are in axes with x in the heading of the headset, so the axes of the room have no effect on a network.
+Averages over up to 15 s describe the past to the network. The averages are stored in room axes, so that a turn of the
+head does not change them. At each frame they are rotated into the axes of the heading.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 from mm_ros.body.types import F32, F64
 from mm_ros.maths.jit import njit
 
-TAUS: tuple[float, ...] = (0.05, 0.15, 0.5, 1.5, 5.0, 15.0)  # s
+TAUS: tuple[float, ...] = (0.05, 0.15, 0.5, 1.5, 5.0, 15.0)  # time constants of the averages [s]
 _TAUS = np.array(TAUS)
 
-# Blocks of the input in order, and their sizes. `layout_hash` hashes these texts: a changed text refuses old networks.
+# The blocks of the inputs in their order, each with its size. `layout_hash` hashes these texts. If a text changes,
+# networks that were trained before the change are refused.
 BLOCKS: tuple[tuple[str, int], ...] = (
     ("head: forward and up axis (heading frame)", 6),
     ("head: velocity / height", 3),
@@ -38,14 +39,15 @@ assert sum(n for _, n in BLOCKS) == INPUTS
 
 
 def mirror() -> tuple[NDArray[np.int64], F32]:
-    """Return an order and signs (INPUTS,) such that inputs[order] * signs are the inputs of the mirrored motion."""
+    """Return `order` and `signs` (INPUTS,) with which `inputs[order] * signs` are the inputs of the mirrored motion."""
     order, signs = np.arange(INPUTS), np.ones(INPUTS, np.float32)
     left, right, lines, averages = 13, 29, 45, 50
-    head_turned = [1, 4, 7, 9, 11]  # these inputs change their sign: y of vectors; x and z of the angular velocity
+    # mirroring changes the sign of the y of vectors, and of the x and z of angular velocities
+    head_turned = [1, 4, 7, 9, 11]
     order[left:right], order[right:lines] = np.arange(right, lines), np.arange(left, right)
     hand_turned = [1, 4, 6, 8, 10, 13]
     flipped = [*head_turned, *(hand + i for hand in (left, right) for i in hand_turned)]
-    # these change their sign, too: x of the vector between the hands, y of the vector to their middle
+    # mirroring also changes the sign of the x of the vector between the hands, and of the y of the vector to its middle
     flipped += [lines, lines + 4]
     for base in range(averages, INPUTS, CHANNELS):
         hands = [base + HEAD_CHANNELS, base + HEAD_CHANNELS + HAND_CHANNELS]
@@ -56,16 +58,18 @@ def mirror() -> tuple[NDArray[np.int64], F32]:
     return order, signs
 
 
-# Ponton 2022: velocity, angular velocity and 6D rotation of three trackers; previous prediction as 6D rotation.
+# The network of Ponton 2022 reads the velocity (3), angular velocity (3) and rotation (two axes, 6) of three trackers,
+# and the previous prediction (two axes, 6).
 PAPER_INPUTS = 3 * 12 + 6
 
-# Memory: ages of the three groups of averages (s), heading, started flag, then averages (tau, channel).
+# The memory holds the ages [s] of the averages of head and hands, the heading, whether a frame has been read, and the
+# averages by time constant and channel.
 MEMORY = 6 + len(TAUS) * CHANNELS
 _AGE, _HEADING, _STARTED, _AVERAGES = 0, 3, 5, 6
 
 
 def layout_hash() -> str:
-    """Hash of the input layout; a network with another hash is refused."""
+    """Return the hash of the input layout. A network that was trained for another layout has another hash."""
     text = f"facing inputs 1\n{TAUS}\n" + "\n".join(f"{name} {n}" for name, n in BLOCKS)
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
@@ -93,11 +97,11 @@ def axes_of(q: F64, out: F64) -> None:
 
 @njit
 def heading_of(q: F64, last_cos: float, last_sin: float) -> tuple[float, float]:
-    """Heading (cos, sin) of a headset: the forward axis of the headset projected on the floor, blended with the up axis
-    of the headset when it looks steeply up or down.
+    """Return the heading (cos, sin) of a headset with the rotation `q`.
 
-    When the headset looks straight down, its up axis points ahead; when it is upside down, its forward axis points
-    back. When both projections vanish, the last heading is kept.
+    The heading is the projection of the forward axis of the headset on the floor. If the headset looks steeply up or
+    down, this projection is blended with the projection of the up axis. If both projections vanish, the heading of the
+    last frame is returned.
     """
     axes = np.empty(6)
     axes_of(q, axes)
@@ -123,8 +127,8 @@ def _turned(out: F64, at: int, v: F64, c: float, s: float) -> None:
 
 @njit
 def _average(memory: F64, group: int, first: int, count: int, values: F64, dt: float) -> None:
-    """Update exponential averages. While an average is younger than its time constant tau, it is the plain mean, so
-    that it is useful from the start.
+    """Update the exponential averages of some channels. An average that is younger than its time constant is the plain
+    mean, so that the average is useful from the first frame on.
     """
     age = memory[_AGE + group]
     for k in range(_TAUS.shape[0]):
@@ -142,10 +146,10 @@ def inputs_step(
     positions: F64, rotations: F64, velocities: F64, angular_velocities: F64, state: NDArray[np.uint8],
     height: float, dt: float, memory: F64, out: F64,
 ) -> tuple[float, float]:  # fmt: skip
-    """Fill `out` (INPUTS,) from one frame, advance `memory`, and return the heading (cos, sin).
+    """Write the inputs of one frame to `out` (INPUTS,), update `memory`, and return the heading (cos, sin).
 
-    Rows are head, left hand, right hand; more rows are ignored. `dt` is the time since the last frame [s], 0 for the
-    first.
+    The first three rows of the arrays are head, left hand and right hand. `dt` is the time since the last frame [s]; it
+    is 0 for the first frame.
     """
     if memory[_STARTED] == 0:
         memory[_HEADING], memory[_HEADING + 1], memory[_STARTED] = 1.0, 0.0, 1.0
@@ -201,14 +205,17 @@ def _averages_turned(memory: F64, c: float, s: float, out: F64) -> None:
         m, o = _AVERAGES + k * CHANNELS, 50 + k * CHANNELS
         for i in range(CHANNELS):
             out[o + i] = memory[m + i]
-        for i in (0, 2, 6, 9, 11, 14):  # indices of x in each pair (x, y) in the floor plane
+        for i in (0, 2, 6, 9, 11, 14):  # channels that are the x of a pair (x, y) in the floor plane
             x, y = memory[m + i], memory[m + i + 1]
             out[o + i], out[o + i + 1] = c * x + s * y, -s * x + c * y
 
 
 @njit
 def carry_memory(memory: F64, yaw: float, dz_over_height: float) -> None:
-    """Move the averages along with the room after a snap turn or a re-centring."""
+    """Rotate the averages by `yaw` after a snap turn or a re-centring of the room.
+
+    `dz_over_height` is added to the averages of the head height, which are shares of the standing head height.
+    """
     c, s = math.cos(yaw), math.sin(yaw)
     x, y = memory[_HEADING], memory[_HEADING + 1]
     memory[_HEADING], memory[_HEADING + 1] = c * x - s * y, s * x + c * y
@@ -225,8 +232,9 @@ def inputs_sequence(
     positions: F64, rotations: F64, velocities: F64, angular_velocities: F64, state: NDArray[np.uint8],
     height: float, dt: F64, out: F32, headings: F64,
 ) -> None:  # fmt: skip
-    """Compute the inputs `out` (F, INPUTS) float32 and headings (F,) [rad] of a whole clip from arrays (F, 3, …) and dt
-    (F,) [s].
+    """Write the inputs of a whole clip to `out` (F, INPUTS) and the headings [rad] to `headings` (F,).
+
+    The arrays have F frames, and `dt` (F,) is the time since the frame before [s].
     """
     memory = np.zeros(MEMORY)
     row = np.empty(INPUTS)
@@ -244,9 +252,9 @@ def paper_inputs_step(
     rotations: F64, velocities: F64, angular_velocities: F64, state: NDArray[np.uint8],
     c: float, s: float, previous_yaw: float, out: F64,
 ) -> None:  # fmt: skip
-    """Fill `out` (42,) with the inputs of the paper's network; those of a lost hand are zero.
+    """Write the inputs of the paper's network (Ponton 2022) to `out` (42,). The inputs of a lost hand are zero.
 
-    `previous_yaw` [rad] is relative to the heading (c, s).
+    `previous_yaw` [rad] is the facing of the frame before, relative to the heading with cosine `c` and sine `s`.
     """
     out[:] = 0.0
     axes = np.empty(6)

@@ -1,4 +1,4 @@
-"""Loading of ONNX networks, with one thread and with checks of their metadata before the first frame."""
+"""Loads ONNX networks of facing and steps, and checks their metadata before the first frame."""
 
 from __future__ import annotations
 
@@ -21,14 +21,13 @@ from mm_ros.facing.compiled import Network, compiled
 from mm_ros.facing.inputs import layout_hash, paper_layout_hash
 from mm_ros.facing.orientation import OrientationSettings
 
-VERSION = 2  # version 2 added recurrent networks
+VERSION = 2  # newest version of network files that can be read; version 2 added recurrent networks
 _TICK, _NO_TICK = np.ones(1, np.float32), np.zeros(1, np.float32)
 MODELS = Path(__file__).resolve().parent.parent / "models"
 
 
 def session(path: Path) -> ort.InferenceSession:
-    """Open a network with one thread and without busy waiting, because further threads would slow down the other nodes.
-    """
+    """Open a network in onnxruntime with a single thread, because more threads would slow down the other nodes."""
     if not path.is_file():
         here = ", ".join(sorted(p.name for p in MODELS.glob("*.onnx"))) or "none"
         raise MmRosError(f"network {path} does not exist. Networks that come with the package: {here}")
@@ -41,7 +40,7 @@ def session(path: Path) -> ort.InferenceSession:
     content = read_checked(path)
     try:
         return ort.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # onnxruntime's own exception classes are not public
+    except Exception as error:  # the exception classes of onnxruntime are not public
         reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
         raise MmRosError(f"{path} is not a network that onnxruntime can load: {reason}") from error
 
@@ -49,7 +48,7 @@ def session(path: Path) -> ort.InferenceSession:
 def metadata_of(opened: ort.InferenceSession, path: Path) -> dict[str, str]:
     try:
         for value in (*opened.get_inputs(), *opened.get_outputs()):
-            value.name  # noqa: B018 - decodes the text, so that an error is reported here
+            value.name  # noqa: B018 - reading the name raises an error if it is not UTF-8 text
         return dict(opened.get_modelmeta().custom_metadata_map)
     except UnicodeDecodeError as error:
         raise MmRosError(f"{path} is broken: its names or metadata are not UTF-8 text ({error.reason})") from error
@@ -57,18 +56,18 @@ def metadata_of(opened: ort.InferenceSession, path: Path) -> dict[str, str]:
 
 @contextmanager
 def runnable(path: Path) -> Iterator[None]:
-    """Context in which a failure to prepare or run a network is reported as an error in its file."""
+    """Return a context that reports every failure inside it as an error in the network file `path`."""
     try:
         yield
     except MmRosError:
         raise
-    except Exception as error:  # onnxruntime's own exception classes are not public
+    except Exception as error:  # the exception classes of onnxruntime are not public
         reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
         raise MmRosError(f"{path} is broken: it cannot be run ({reason})") from error
 
 
 def graph_of(path: Path) -> tuple[list[bytes], dict[str, NDArray[Any]]]:
-    """Return the serialized nodes, and the weights by name, of an ONNX file that onnxruntime has loaded."""
+    """Return the serialized nodes of an ONNX file, and its weights by name. onnxruntime must have accepted the file."""
     nodes, weights = [], {}
     for number, graph in _fields(path.read_bytes()):
         for part, content in _fields(graph) if number == 7 else ():
@@ -87,7 +86,7 @@ _NUMBERS = {1: "<f4", 7: "<i8", 10: "<f2"}
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
-    """Yield number and value (bytes or a whole number) of each field of a protobuf message."""
+    """Yield the number and the value of each field of a protobuf message."""
     at = 0
 
     def whole() -> int:
@@ -110,13 +109,13 @@ def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
 
 
 class OnnxModel:
-    """ONNX network with float32 inputs and outputs; `metadata` holds the trainer's texts.
+    """ONNX network with float32 inputs and outputs, and the texts `metadata` that its training wrote.
 
-    A recurrent network (`remembers`) takes and returns its state. For other networks the state is None.
+    The constructor refuses a network of another `kind` or input `layout`; an empty text accepts any network. A
+    recurrent network (`remembers` is true) takes and returns a state. For other networks the state is None.
     """
 
     def __init__(self, path: Path | str, kind: str = "", layout: str = "") -> None:
-        """Refuse a file of another `kind` or input `layout`; an empty text accepts any value."""
         self.path = Path(path)
         self._session = session(self.path)
         self.metadata = metadata_of(self._session, self.path)
@@ -133,13 +132,13 @@ class OnnxModel:
         self.width = int(inputs[0].shape[-1])
         self._shape = [d if isinstance(d, int) else 1 for d in inputs[1].shape] if self.remembers else []
         self._compiled = self._recognized() if self.remembers else None
-        # The first run allocates memory, so it is done before the first frame.
+        # The first run of a network allocates memory, which would delay the first frame.
         self.step(np.zeros((1, self.width), np.float32), self.nothing(), True)
 
     def _recognized(self) -> Network | None:
         try:
             return compiled(*graph_of(self.path))
-        except (IndexError, KeyError, ValueError):  # for a file that the training of mm_ros did not write
+        except (IndexError, KeyError, ValueError):  # the file was not written by the training of mm_ros
             return None
 
     @property
@@ -147,11 +146,14 @@ class OnnxModel:
         return self.metadata["layout_hash"]
 
     def nothing(self) -> F32 | None:
-        """Initial recurrent state; None for a network without state."""
+        """Return the state with which a recurrent network starts. For a network without state, return None."""
         return np.zeros(self._shape, np.float32) if self.remembers else None
 
     def step(self, inputs: F32, remembered: F32 | None, tick: bool) -> tuple[F32, F32 | None]:
-        """Run one frame (1, D) → (1, K) and the new recurrent state, which changes only when `tick` is true."""
+        """Return the outputs (1, K) for the inputs (1, D) of one frame, and the new state of a recurrent network.
+
+        The state of the facing network changes only if `tick` is true.
+        """
         if not self.remembers:
             return self._session.run(self._outputs, {self._input: inputs})[0], None
         if self._compiled is not None and remembered is not None and len(inputs) == 1:
@@ -161,7 +163,7 @@ class OnnxModel:
         return out, now
 
     def sequence(self, inputs: F32, dt: F64) -> F32:
-        """Run a whole session (F, D) → (F, K); `dt` (F,) is the time since the previous frame [s]."""
+        """Return the outputs (F, K) for inputs (F, D) of F frames. `dt` (F,) is the time since the frame before [s]."""
         if not self.remembers:
             return self.step(inputs, None, True)[0]
         remembered, since, rows = self.nothing(), np.inf, []
@@ -174,7 +176,7 @@ class OnnxModel:
         return np.concatenate(rows)
 
     def figures(self) -> dict[str, Any]:
-        """Errors that were measured after training."""
+        """Return the errors of the network that were measured after its training."""
         out: dict[str, Any] = json.loads(self.metadata.get("figures", "{}"))
         return out
 
@@ -205,9 +207,9 @@ class OnnxModel:
 
 
 def load_facing_model(settings: OrientationSettings) -> OnnxModel | None:
-    """Load the network that the settings select. The predictor `hmd_forward` uses no network; the result is then None.
+    """Load the network that the settings select. For the predictor `hmd_forward`, which uses no network, return None.
 
-    The avatars of one process share the network, because it keeps no state between two steps.
+    All avatars of a process share one network, because the object of the network keeps no state between two steps.
     """
     if settings.predictor == "hmd_forward":
         return None

@@ -1,4 +1,4 @@
-"""Stage that predicts the body's facing from three trackers: yaw, yaw rate, standard deviation."""
+"""Stage that predicts the yaw of the pelvis, its rate and its standard deviation from headset and two controllers."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ PREDICTORS = ("network", "paper", "hmd_forward")
 
 
 class FacingModel(Protocol):
-    """A network that maps inputs (1, D) to outputs (1, K), both float32. `layout` is the hash of the input layout of
-    its training.
+    """A network that maps inputs (1, D) to outputs (1, K). `layout` is the hash of the input layout of its training.
 
-    A recurrent network starts from the state `nothing()` and updates it at ticks, at least `tick_s` seconds apart.
+    The method `nothing` returns the state with which a recurrent network starts. A recurrent network updates its state
+    only at ticks, which are at least `tick_s` seconds apart.
     """
 
     @property
@@ -59,46 +59,45 @@ class OrientationSettings(Settings):
         choices=PREDICTORS,
         live=False,
     )
-    model: str = setting("", "ONNX file of the network. Empty: the network of the package.", live=False)
+    model: str = setting(
+        "", "ONNX file of the facing network. If empty, the network of the package is used.", live=False
+    )
     paper_r: int = setting(
-        50, "Selects the paper's network that was trained with 1 or with 50 unrolled steps.", low=1, high=50, live=False
+        50, "Number of unrolled steps in the training of the paper's network: 1 or 50.", low=1, high=50, live=False
     )
     halflife: float = setting(
-        0.2,
-        "Half-life of the output smoothing; the predicted rate is fed forward. Larger values are smoother, but "
-        "correct errors later.",
-        "s",
-        0.0,
-        1.0,
+        0.2, "Half-life with which the facing follows the predicted facing, in addition to the predicted rate. With a "
+             "larger half-life the facing is smoother, but errors are corrected later.", "s", 0.0, 1.0
     )
     max_rate: float = setting(11.0, "Maximum yaw rate of the facing.", "rad/s", 1.0, 100.0)
     max_step: float = setting(0.16, "Maximum change of the facing from one frame to the next.", "rad", 0.01, 3.2)
     one_hand_limit: float = setting(
         0.12,
-        "Maximum angle between facing and headset after one controller has been lost for seconds.",
+        "Maximum angle between facing and headset after one controller has been lost for some seconds.",
         "rad",
         0.0,
         3.2,
     )
     no_hand_limit: float = setting(
         0.04,
-        "Maximum angle between facing and headset after both controllers have been lost for seconds.",
+        "Maximum angle between facing and headset after both controllers have been lost for some seconds.",
         "rad",
         0.0,
         3.2,
     )
     hmd_sigma: float = setting(
-        0.35, "Standard deviation that is reported by predictors without an estimate of their own.", "rad", 0.01, 3.2
+        0.35, "Standard deviation of the facing that the predictors `paper` and `hmd_forward` report.", "rad", 0.01, 3.2
     )
 
 
-UNKNOWN_SIGMA = 1.8  # rad; standard deviation of a uniformly distributed direction
+UNKNOWN_SIGMA = 1.8  # standard deviation of a facing about which nothing is known [rad]
 
 
 class OrientationStage:
-    """Predict the facing frame by frame.
+    """Predicts the facing from the trackers of each frame.
 
-    The predictor `hmd_forward` needs no model; the others need a model of their own input layout.
+    The predictor `hmd_forward` needs no `model`. The predictors `network` and `paper` need a network that was trained
+    for their input layout.
     """
 
     def __init__(
@@ -120,14 +119,14 @@ class OrientationStage:
         self.reset()
 
     def reset(self, yaw: float | None = None) -> None:
-        """Clear all state; `yaw` (rad, room) is the facing until the next tracked frame."""
+        """Clear all state. `yaw` [rad] is the facing in room axes until the next frame with a tracked headset."""
         self._timeline.reset()
         self._clear()
         self._yaw = yaw
 
     def _clear(self) -> None:
         self._memory = oi.new_memory()
-        # the state is in the heading frame, so `_carry` does not change it
+        # the state of the network is in the axes of the heading, so a snap turn does not change it
         self._state = self.model.nothing() if self.model else None
         self._since_tick = math.inf
         self._lost = np.full(2, math.inf)  # time [s] since each hand was last tracked or extrapolated
@@ -152,14 +151,13 @@ class OrientationStage:
         return self._result(frame)
 
     def _carry(self, new_from_old: F64) -> None:
-        """Move the memory along with the room after a snap turn or a re-centring."""
         yaw = float(rot.yaw_of(new_from_old[3:]))
         oi.carry_memory(self._memory, yaw, float(new_from_old[2]) / self.calibration.head_height)
         if self._yaw is not None:
             self._yaw = float(rot.wrap_angle(self._yaw + yaw))
 
     def _predict(self, frame: TrackerFrame, dt: float) -> tuple[float, float, float]:
-        """Facing in the room [rad], its rate [rad/s], its standard deviation [rad]."""
+        """Return the facing in room axes [rad], its rate [rad/s] and its standard deviation [rad]."""
         c, s = oi.inputs_step(
             frame.positions, frame.rotations, frame.velocities, frame.angular_velocities, frame.state,
             self.calibration.head_height, dt, self._memory, self._inputs,
@@ -181,7 +179,7 @@ class OrientationStage:
         if tick:
             self._since_tick = 0.0
         sine, cosine, log_scale, rate = out[0].tolist()
-        # A Laplace distribution of scale b has the standard deviation √2 b.
+        # The network predicts the scale b of a Laplace distribution, whose standard deviation is √2 b.
         sigma = min(math.sqrt(2) * math.exp(log_scale), UNKNOWN_SIGMA)
         limits = self.settings.one_hand_limit, self.settings.no_hand_limit
         relative = float(limited_belief(math.atan2(sine, cosine), self._lost, *limits))
@@ -206,7 +204,7 @@ class OrientationStage:
             if self.settings.predictor == "paper":  # the paper's network does not predict the rate
                 self._rate = 0.0 if before is None or dt <= 0 else float(rot.wrap_angle(target - before)) / dt
             return
-        if dt <= 0:  # the first frame after a gap keeps the old yaw
+        if dt <= 0:  # after a gap in the frames, the first frame keeps the yaw from before the gap
             return
         s = self.settings
         step = follow_step(self._yaw, target, rate, dt, s.halflife, s.max_rate, s.max_step)
@@ -214,7 +212,7 @@ class OrientationStage:
         self._rate = step / dt
 
     def _hold(self, frame: TrackerFrame, dt: float) -> BodyOrientation:
-        """Hold the yaw while the headset is lost, and increase sigma."""
+        """Keep the yaw while the headset is lost, and increase the standard deviation."""
         self._rate = 0.0
         self._sigma = min(self._sigma + fitted.SIGMA_GROWTH_RATE * dt, UNKNOWN_SIGMA)
         return self._result(frame)
@@ -232,11 +230,11 @@ def lost_step(lost: F64, state: NDArray[np.uint8], dt: float) -> None:
 
 @njit
 def limited_belief(relative: float, lost: F64, one: float, none: float) -> float:
-    """Limit the angle `relative` (rad) between facing and headset by how long the hands have been lost.
+    """Limit the angle `relative` [rad] between facing and headset while hands are lost.
 
-    Without hands the prediction of a network is for some people worse than the direction of the headset. During a short
-    loss the memory of the network is still valid, so the limit starts at π and approaches `one` or `none` with a
-    half-life of one second.
+    Without the hands, the network is for some people worse than the direction of the headset. But the memory of the
+    network is valid for some seconds after the hands are lost. Therefore the limit starts at π and decreases with a
+    half-life of one second. It decreases to `one` [rad] if one hand is lost, and to `none` [rad] if both are lost.
     """
     limit = min(
         one + (math.pi - one) * 0.5 ** max(lost[0], lost[1]), none + (math.pi - none) * 0.5 ** min(lost[0], lost[1])
@@ -258,13 +256,13 @@ def believed_sequence(relative: F64, state: NDArray[np.uint8], dt: F64, one: flo
 def follow_step(
     yaw: float, target: float, rate: float, dt: float, halflife: float, max_rate: float, max_step: float
 ) -> float:
-    """Change of yaw for one frame [rad]: the predicted rate, plus a share of the remaining error to the target.
+    """Return the change of the yaw in one frame [rad]: the predicted rate times `dt`, plus a share of the error.
 
-    The rate avoids the lag of a low-pass filter.
+    The predicted rate avoids the delay that a low-pass filter of the target alone would have.
     """
     lead = rate * dt
     error = (target - yaw - lead + math.pi) % (2 * math.pi) - math.pi
-    # A large error is not noise, so the half-life shrinks with the error.
+    # A large error of the yaw is not noise. Therefore a larger error is corrected with a shorter half-life.
     pull = dt * (1 + (error / fitted.QUICK_ERROR) ** 2)
     share = 1.0 - 0.5 ** (pull / halflife) if halflife > 0 else 1.0
     limit = min(max_rate * dt, max_step)
@@ -273,7 +271,7 @@ def follow_step(
 
 @njit
 def follow_sequence(targets: F64, rates: F64, dt: F64, halflife: float, max_rate: float, max_step: float) -> F64:
-    """Output of the stage for a whole clip (F,): the first target, then `follow_step`."""
+    """Return the yaws (F,) of a whole clip: the first target, and then the results of `follow_step`."""
     out = np.empty(len(targets))
     yaw = targets[0]
     out[0] = yaw
@@ -300,7 +298,7 @@ def _check_model(predictor: str, model: FacingModel | None) -> None:
 
 
 def heading(rotation: F64) -> float:
-    """Yaw [rad] of a headset rotation (w, x, y, z), also when the headset points straight down."""
+    """Return the yaw [rad] of a headset with the rotation (w, x, y, z), also if the headset points straight down."""
     c, s = oi.heading_of(np.asarray(rotation, np.float64), 1.0, 0.0)
     return math.atan2(s, c)
 

@@ -1,1 +1,1 @@
-"""Body landmarks from a camera, and the estimated pose of the camera."""
+"""This package detects body landmarks in camera pictures, and estimates the pose of the camera from them."""

@@ -1,10 +1,11 @@
-"""Alignment of camera landmarks with trackers: yaw and pitch of the camera from nose and wrists.
+"""Estimates the yaw and pitch of the camera by alignment of camera landmarks (nose and wrists) with the trackers.
 
-Fletcher 2023 finds pitch, then yaw and horizontal shift by constrained least squares. The camera does not move, so here
-the sums of the least squares are kept over time and fade with a half-life, which averages the noise of single pictures.
-With H = Σ w r qᵀ over centred points (r in the room, q in the camera's axes) and G = H Ry(pitch)ᵀ, the best yaw for a
-pitch is atan2(G₁₀ − G₀₁, G₀₀ + G₁₁) in closed form; its objective is maximised over the pitch. The noise of the
-landmarks has zero mean in H, so it does not bias the result.
+Fletcher 2023 computes the pitch of the camera, and then its yaw and horizontal shift, by constrained least squares. The
+camera does not move. Therefore this module keeps the sums of the least squares over time, which averages the noise of
+single pictures. Old pictures lose weight with a half-life. The sums are the matrix H = Σ w r qᵀ with weights w, where r
+is a point in room axes and q the same point in camera axes, both relative to their mean. For a given pitch and G = H
+Ry(pitch)ᵀ, the best yaw is atan2(G₁₀ − G₀₁, G₀₀ + G₁₁). The pitch is the one with the largest objective. The noise of
+the landmarks has zero mean in H, so the noise causes no constant error of the result.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from mm_ros.maths.jit import njit
 
 POINTS = 3  # nose, left wrist, right wrist
 PITCH_STEPS = 24
-GOLDEN = 0.6180339887498949  # golden ratio minus 1, of the golden-section search
+GOLDEN = 0.6180339887498949  # golden ratio minus 1, for the golden-section search of the pitch
 
 
 @njit
 def turned(p: F64, yaw: float, pitch: float, out: F64) -> None:
-    """Rotate the rows p by Rz(yaw) Ry(pitch); a positive pitch means that the camera looks down."""
+    """Rotate the rows of `p` by Rz(yaw) Ry(pitch) to `out`. If the pitch is positive, the camera looks down."""
     c, s = math.cos(pitch), math.sin(pitch)
     cy, sy = math.cos(yaw), math.sin(yaw)
     for i in range(len(p)):
@@ -35,7 +36,7 @@ def turned(p: F64, yaw: float, pitch: float, out: F64) -> None:
 
 @njit
 def _gain(h: F64, pitch: float) -> tuple[float, float]:
-    """Return the value of the objective at this pitch, and the best yaw [rad]."""
+    """Return the value of the objective at the given pitch, and the best yaw [rad] for this pitch."""
     c, s = math.cos(pitch), math.sin(pitch)
     across = c * h[1, 0] + s * h[1, 2] - h[0, 1]
     along = c * h[0, 0] + s * h[0, 2] + h[1, 1]
@@ -49,7 +50,9 @@ def best_yaw(h: F64, pitch: float) -> float:
 
 @njit
 def best_pitch(h: F64, low: float, high: float) -> float:
-    """Pitch [rad] with the largest objective: a scan, then golden section around the best step."""
+    """Return the pitch [rad] with the largest objective, by a scan and then a golden-section search around the best
+    step.
+    """
     step = (high - low) / PITCH_STEPS
     best, at = -1e300, low
     for i in range(PITCH_STEPS + 1):
@@ -80,7 +83,7 @@ def centred(p: F64, w: F64, out: F64) -> None:
 
 @njit
 def add_products(h: F64, room: F64, camera: F64, w: F64) -> float:
-    """Add Σ w r qᵀ to `h`, and return the horizontal spread Σ w |r|² of the room's points (all points centred)."""
+    """Add Σ w r qᵀ of the centred points to `h`, and return the horizontal spread Σ w |r|² of the points `room`."""
     spread = 0.0
     for i in range(len(room)):
         for a in range(3):
@@ -92,7 +95,9 @@ def add_products(h: F64, room: F64, camera: F64, w: F64) -> float:
 
 @njit
 def align(room: F64, camera: F64, w: F64, pitch: float) -> tuple[float, float, float, float]:
-    """(yaw, shift x, y, z) of one picture: the least-squares solution of room = Rz(yaw) Ry(pitch) camera + shift."""
+    """Return yaw and shift (x, y, z) of one picture: the least-squares solution of room = Rz(yaw) Ry(pitch) camera +
+    shift.
+    """
     r, q, h = np.empty_like(room), np.empty_like(camera), np.zeros((3, 3))
     centred(room, w, r)
     centred(camera, w, q)
@@ -110,10 +115,9 @@ def align(room: F64, camera: F64, w: F64, pitch: float) -> tuple[float, float, f
 def residuals(
     room: F64, camera: F64, w: F64, yaw: float, pitch: float, sight: float
 ) -> tuple[float, float, float, float]:
-    """Mean squared residuals of the centred points [m²] along the line of sight, across it and in height; and the
-    spread.
+    """Return the mean squared residuals of the centred points along the line of sight, across it and in height [m²].
 
-    The spread is the mean squared distance of the room's points from their mean in the floor plane [m²].
+    The fourth value is the spread: the mean squared horizontal distance of the points `room` from their mean [m²].
     """
     r, q, back = np.empty_like(room), np.empty_like(camera), np.empty_like(camera)
     centred(room, w, r)
@@ -131,17 +135,20 @@ def residuals(
 
 
 def three(positions: F64) -> F64:
-    """Nose and wrists (3, 3) of 33 landmarks (33, 3)."""
+    """Return the positions of nose, left wrist and right wrist (3, 3) among the 33 landmarks (33, 3)."""
     return np.ascontiguousarray(positions[[NOSE, LEFT_WRIST, RIGHT_WRIST]], np.float64)
 
 
 def ray_yaw(image_x: float, field_of_view: float) -> float:
-    """Yaw [rad], > 0 to the left, of the ray through a picture column (0 … 1 from the left), in the camera's axes."""
+    """Return the yaw [rad] of the ray through a picture column, relative to the camera and positive to the left.
+
+    `image_x` is the position of the column in the picture, from 0 at the left edge to 1 at the right edge.
+    """
     return -math.atan((2 * image_x - 1) * math.tan(field_of_view / 2))
 
 
 def visible(visibility: F32) -> F64:
-    """Visibility (3,) of nose and wrists, 0 … 1; below HIDDEN it is 0."""
+    """Return the visibility (3,) of nose and wrists from 0 to 1. Visibilities below `HIDDEN` are replaced by 0."""
     v = np.asarray(visibility, np.float64)[[NOSE, LEFT_WRIST, RIGHT_WRIST]]
     return np.asarray(np.where(v > fitted.HIDDEN, v, 0.0))
 

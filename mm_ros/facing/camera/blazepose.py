@@ -1,8 +1,8 @@
-"""Inputs and outputs of BlazePose's two networks (Bazarevsky et al. 2020).
+"""Computes the inputs and decodes the outputs of the two networks of BlazePose (Bazarevsky et al. 2020).
 
-The steps and constants are those of MediaPipe's pose_detection and pose_landmark graphs (0.10), so that the same models
-give the same landmarks. Pixels: x to the right, y down, (0, 0) is the first pixel. A region is a rotated square around
-the person.
+The steps and constants are those of the graphs pose_detection and pose_landmark of MediaPipe 0.10. Therefore the same
+networks give the same landmarks as in MediaPipe. Pixels have x to the right and y down, and the first pixel is (0, 0).
+A region is a rotated square of the picture around the person.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ STRIDES = (8, 16, 32, 32, 32)
 ANCHORS_A_CELL = 2
 OVERLAP = 0.3  # intersection over union above which two boxes show one person
 REGION_SCALE = 1.25  # ratio of the side of the region to the diameter of the circle around the person
-REFINE_WINDOW, REFINE_FROM = 3, 0.5  # side of the window [cells] and smallest peak of a refined landmark.
-# 33 landmarks of the body, then middle and rim of the circle around the person, then 4 auxiliary points
-RAW_LANDMARKS = 39
+REFINE_WINDOW, REFINE_FROM = 3, 0.5  # distance in the heatmap [cells] and minimum of the peak that refine a landmark
+RAW_LANDMARKS = 39  # the landmark network returns 33 landmarks, two points of a circle, and four points not used here
 MIDDLE, RIM = 33, 34
 
 
 class Region(NamedTuple):
-    x: float  # px, centre
+    x: float  # centre, px
     y: float
-    size: float  # px, side length
-    angle: float  # rad; the person leans to the right by this angle
+    size: float  # side length, px
+    angle: float  # angle by which the person leans to the right in the picture [rad]
 
 
 class Detection(NamedTuple):
     score: float
-    box: tuple[float, float, float, float]  # left, top, right, bottom; as fractions of the letterbox
+    # left, top, right and bottom edge of the person, as fractions of the square region around the whole picture
+    box: tuple[float, float, float, float]
     hips: tuple[float, float]  # centre of the circle around the person
-    rim: tuple[float, float]  # point on the circle in the direction of the head
+    rim: tuple[float, float]  # point of the circle around the person that lies in the direction of the head
 
 
 @njit
 def cut(image: U8, x: float, y: float, size: float, angle: float, side: int, low: float, high: float,
         repeat: bool) -> F32:  # fmt: skip
-    """Sample the region as (1, side, side, 3) with values low … high, bilinearly.
+    """Return a region of the picture as (1, side, side, 3) with values from `low` to `high`, bilinearly interpolated.
 
-    Outside the picture, the edge is repeated if `repeat`; else it is black.
+    Pixels outside the picture repeat the edge of the picture if `repeat` is true; otherwise they are black.
     """
     out = np.empty((1, side, side, 3), np.float32)
     height, width = image.shape[:2]
@@ -72,13 +72,16 @@ def cut(image: U8, x: float, y: float, size: float, angle: float, side: int, low
 
 
 def whole(image: U8) -> Region:
-    """The square region around the whole picture."""
+    """Return the square region around the whole picture."""
     height, width = image.shape[:2]
     return Region(width / 2, height / 2, float(max(width, height)), 0.0)
 
 
 def anchors() -> F64:
-    """Centres (2254, 2) of the detector's cells, two per cell and layer, as fractions of its input."""
+    """Return the centres (2254, 2) of the cells of the detection network, as fractions of its input picture.
+
+    Each cell of each layer has two entries.
+    """
     layers: dict[int, int] = {}
     for stride in STRIDES:
         layers[stride] = layers.get(stride, 0) + ANCHORS_A_CELL
@@ -95,7 +98,7 @@ ANCHORS = anchors()
 
 
 def detections(boxes: F32, scores: F32, least: float) -> list[Detection]:
-    """Decode the detector's boxes (2254, 12) and scores (2254,) into people; the most confident first."""
+    """Decode the boxes (2254, 12) and scores (2254,) of the detection network into persons, most confident first."""
     chance = 1 / (1 + np.exp(-np.clip(scores.astype(np.float64), -100, 100)))
     rows = np.flatnonzero(chance >= least)
     rows = rows[np.argsort(-chance[rows], kind="stable")]
@@ -108,7 +111,7 @@ def detections(boxes: F32, scores: F32, least: float) -> list[Detection]:
 
 
 def _merged(chance: F64, found: F64) -> list[Detection]:
-    """Merge overlapping boxes into their mean, weighted by confidence."""
+    """Merge boxes that overlap into their mean, weighted by confidence."""
     out = []
     left = np.arange(len(chance))
     while len(left):
@@ -131,7 +134,10 @@ def _overlap(box: F64, boxes: F64) -> F64:
 
 
 def region_around(middle: tuple[float, float], rim: tuple[float, float]) -> Region:
-    """Square region around the circle through `rim`, rotated so that the person is upright in the region. Pixels."""
+    """Return the square region [px] around the circle with the centre `middle` and the point `rim` on it.
+
+    The region is rotated so that the person is upright in the region.
+    """
     dx, dy = rim[0] - middle[0], rim[1] - middle[1]
     angle = math.pi / 2 - math.atan2(-dy, dx)
     angle = (angle + math.pi) % (2 * math.pi) - math.pi
@@ -139,7 +145,7 @@ def region_around(middle: tuple[float, float], rim: tuple[float, float]) -> Regi
 
 
 def region_of(found: Detection, box: Region) -> Region:
-    """Region of a detection. The detection is in fractions of the letterbox `box`."""
+    """Return the region [px] of a detected person, whose coordinates are fractions of the region `box`."""
     left, top = box.x - box.size / 2, box.y - box.size / 2
     return region_around(
         (left + found.hips[0] * box.size, top + found.hips[1] * box.size),
@@ -148,14 +154,17 @@ def region_of(found: Detection, box: Region) -> Region:
 
 
 def in_picture(points: F64, region: Region) -> F64:
-    """Convert fractions of the region (…, 2) to pixels."""
+    """Convert points (…, 2) from fractions of a region to pixels of the picture."""
     c, s = math.cos(region.angle), math.sin(region.angle)
     a, b = (points[..., 0] - 0.5) * region.size, (points[..., 1] - 0.5) * region.size
     return np.stack([region.x + c * a - s * b, region.y + s * a + c * b], -1)
 
 
 def decoded(raw: F32) -> tuple[F64, F64]:
-    """Decode 195 numbers into fractions of the region (39, 2) and visibility (39,)."""
+    """Decode the output of the landmark network into positions (39, 2) and visibilities (39,) of points.
+
+    The positions are fractions of the region.
+    """
     rows = raw.reshape(RAW_LANDMARKS, 5).astype(np.float64)
     visible = 1 / (1 + np.exp(-rows[:, 3]))
     present = 1 / (1 + np.exp(-rows[:, 4]))
@@ -164,7 +173,7 @@ def decoded(raw: F32) -> tuple[F64, F64]:
 
 @njit
 def refine(points: F64, heatmap: F32) -> None:
-    """Move landmarks in place to the centroid of their heatmap peak (64, 64, 39), where the peak is confident."""
+    """Move each landmark in `points` to the centre of its peak in the heatmap (64, 64, 39) if the peak is confident."""
     side = heatmap.shape[0]
     for n in range(len(points)):
         u, v = int(points[n, 0] * side), int(points[n, 1] * side)
@@ -183,8 +192,9 @@ def refine(points: F64, heatmap: F32) -> None:
 
 
 def world_of(raw: F32, region: Region) -> F64:
-    """Convert 117 numbers to 33 points (33, 3) in metres from the centre of the hips: x forward (away from the camera),
-    y left, z up.
+    """Convert the output of the landmark network to positions (33, 3) relative to the centre of the hips [m].
+
+    The axes are those of the camera: x is the direction in which the camera looks, y points left and z up.
     """
     p = raw.reshape(RAW_LANDMARKS, 3)[:COUNT].astype(np.float64)
     c, s = math.cos(region.angle), math.sin(region.angle)

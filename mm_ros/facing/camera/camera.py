@@ -1,4 +1,4 @@
-"""Estimation of the camera's yaw and pitch from landmarks and trackers, and of the body's facing from landmarks."""
+"""Estimates the camera's yaw and pitch from landmarks and trackers, and the facing of the body from landmarks."""
 
 from __future__ import annotations
 
@@ -20,37 +20,37 @@ USUAL_STEP_S = 1 / 30
 
 class Measurement(NamedTuple):
     yaw: float
-    sigma: float  # standard deviation of this picture's facing, without the error of the camera's yaw
+    sigma: float  # standard deviation of the facing in this picture [rad], without the error of the camera's yaw
 
 
 class Expected(NamedTuple):
-    """Facing that the filter predicts, used to distinguish flips from turns."""
+    """The facing that the filter predicts. It is used to distinguish a flipped picture from a turned body."""
 
     yaw: float
     sigma: float
 
 
 class Picture(NamedTuple):
-    """One reading of the landmarks, as received or with a flip undone, in the camera's axes."""
+    """The landmarks of a picture in camera axes, either as received or with a flip undone."""
 
     points: F64  # (33, 3)
-    w: F64  # (3,) weights of nose and wrists
+    w: F64  # weights (3,) of nose, left wrist and right wrist
     flipped: bool
 
 
 class Fit(NamedTuple):
-    """Alignment of one reading with the trackers."""
+    """The alignment of a `Picture` with the trackers."""
 
-    turn: float  # best yaw of this picture minus the camera's yaw, rad
+    turn: float  # camera yaw that fits this picture best, minus the estimated camera yaw [rad]
     variance: float  # variance of `turn`, rad²
-    miss2: F64  # (3,) m²: mean squared residuals along the line of sight, across it, and in height
+    miss2: F64  # mean squared residuals (3,) along the line of sight, across it, and in height [m²]
 
 
-NO_FIT = Fit(0.0, math.inf, np.zeros(3))  # fewer than two points are visible
+NO_FIT = Fit(0.0, math.inf, np.zeros(3))  # the alignment if fewer than two of nose and wrists are visible
 
 
 class Camera:
-    """Pitch, yaw and noise of the camera, estimated from sums that fade (facing/camera/alignment.py)."""
+    """Estimates the pitch, the yaw and the noise of the camera, and measures the facing of the body in its pictures."""
 
     def __init__(self, halflife_s: float, field_of_view: float, pitch: float | None = None) -> None:
         self.halflife_s, self.field_of_view, self.fixed_pitch = halflife_s, field_of_view, pitch
@@ -66,19 +66,21 @@ class Camera:
         self._last: float | None = None
         self.place = Place()
         self._placed_variance = math.inf
-        # Room points (3, 3), weights (3,) and dt [s] of the last picture; None if it was rejected or flipped.
+        # Nose and wrists of the last picture in room axes (3, 3), their weights (3,) and the time since the picture
+        # before [s]; None if the last picture was rejected or flipped.
         self.taken: tuple[F64, F64, float] | None = None
 
     @property
     def sigma(self) -> float:
-        """Standard deviation of the camera's yaw [rad]."""
+        """Standard deviation of the estimated camera yaw [rad]."""
         variance = 1 / (1 / self._aligned_variance + 1 / self._placed_variance)
         return min(math.sqrt(variance), math.pi)
 
     @property
     def _aligned_variance(self) -> float:
-        """Variance [rad²] of the yaw by nose and wrists: the noise of the points divided by their spread, plus the yaw
-        error of the whole body.
+        """Variance [rad²] of the camera yaw by nose and wrists.
+
+        It is the noise of nose and wrists over their spread, plus the error that turns all landmarks together.
         """
         if self._spread <= 1e-9:
             return 1e6
@@ -88,20 +90,21 @@ class Camera:
 
     @property
     def point_variance(self) -> float:
-        """Variance of nose or wrist over one second of observation [m² s]."""
+        """Variance of the mean position of the nose or a wrist in one second of pictures [m² s]."""
         return float((self.noise**2).mean()) * fitted.NOISE_LASTS_S
 
     @property
     def known(self) -> bool:
-        """Whether the yaw is accurate enough to measure facings, and the hands or the resection confirm that the person
-        is the user.
+        """True if the camera yaw is accurate enough to measure facings, and if the person is certainly the user.
+
+        The hands or the resection (facing/camera/place.py) confirm that the person is the user.
         """
         placed = self._placed_variance < fitted.SURELY_PLACED**2
         fits = self._missed < fitted.UNEXPLAINED * self._spread or placed
         return self.sigma < fitted.UNSURE and fits and not self.place.scattered(self.yaw)
 
     def carry(self, yaw: float, shift: F64) -> None:
-        """Move the camera along with the room by `yaw` [rad] and `shift` (3,) [m]."""
+        """Rotate the camera by `yaw` [rad] and move it by `shift` (3,) [m], because the axes of the room changed."""
         c, s = math.cos(yaw), math.sin(yaw)
         self._h = np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]]) @ self._h
         self.yaw += yaw
@@ -113,10 +116,11 @@ class Camera:
         return out
 
     def see(self, t: float, seen: Landmarks, room: F64, tracked: F64, expected: Expected) -> Measurement | None:
-        """Measure the facing in one picture, and learn from it. The result is None while the pose of the camera is not
-        known, and for a rejected picture.
+        """Return the facing in one picture, and update the estimates by this picture.
 
-        `room` (3, 3), `tracked` (3,): nose and wrists measured by the trackers at the time of the picture.
+        The result is None while the pose of the camera is not known, and for a rejected picture. `room` (3, 3) holds
+        the positions of nose and wrists by the trackers at the time of the picture. `tracked` (3,) is 1 for each of
+        them that was tracked, and else 0.
         """
         dt = USUAL_STEP_S if self._last is None else min(max(t - self._last, 0.0), 0.2)
         self._last, self.taken = t, None
@@ -155,7 +159,7 @@ class Camera:
         return la.ray_yaw(float(seen.image[LINES, 0].mean()), self.field_of_view)
 
     def _slope(self, seen: Landmarks) -> float | None:
-        """y/x of the nose's ray in the camera's axes; None if the field of view is unknown."""
+        """Return y/x of the ray to the nose in camera axes, or None if the field of view is not known."""
         if self.field_of_view <= 0:
             return None
         return (1 - 2 * float(seen.image[NOSE, 0])) * math.tan(self.field_of_view / 2)
@@ -165,9 +169,9 @@ class Camera:
             self.place.learn(room[0], slope, dt, self.halflife_s)
 
     def _readings(self, seen: Landmarks, ray: float, w: F64) -> tuple[Picture, Picture, Picture]:
-        """The landmarks as received, with left and right swapped, and with front and back swapped.
+        """Return the landmarks as received, with left and right swapped, and with front and back swapped.
 
-        Swapping front and back swaps left and right and negates the depth.
+        To swap front and back, left and right are swapped and the depth is negated.
         """
         points, mirrored = np.empty((2, len(seen.positions), 3))
         plain = np.ascontiguousarray(seen.positions, np.float64)
@@ -189,8 +193,8 @@ class Camera:
         return Fit(float(wrap_angle(yaw - self.yaw)), variance, np.array(miss2) * fitted.LOST_TO_FIT)
 
     def _judge(self, readings: tuple[Picture, ...], fits: list[Fit], expected: Expected) -> int | None:
-        """Index of the reading with the lowest cost; None if this reading does not fit, or if it is a flip that is not
-        clearly better.
+        """Return the index of the reading with the lowest cost. Return None if this reading does not fit, or if it is
+        flipped and its cost is not clearly lower.
         """
         misfits = [float((f.miss2 / self.noise**2).mean()) for f in fits]
         turns = [f.turn**2 / (f.variance + self.turn**2 + self.sigma**2) for f in fits]
@@ -205,10 +209,10 @@ class Camera:
         return k
 
     def _count_rejected(self, dt: float) -> bool:
-        """Add up the time of rejected or flipped pictures; return true if the picture must not be used.
+        """Add `dt` to the time of rejected or flipped pictures. Return true if the picture must not be used.
 
-        A camera that was moved can have the same effect as flips, so after LOST_AFTER_S everything that was learned is
-        reset.
+        A moved camera can have the same effect as flipped pictures. Therefore the estimates are reset after the time
+        `LOST_AFTER_S`.
         """
         self._rejected_s += dt
         if self._rejected_s > fitted.LOST_AFTER_S:
@@ -239,13 +243,13 @@ class Camera:
         self._learn_noise(fit, dt)
 
     def _combine_yaws(self, aligned: float) -> None:
-        """Combine the yaw by nose and wrists with the yaw by resection, weighted by their variances."""
+        """Combine the camera yaw by nose and wrists with the camera yaw by resection, weighted by their variances."""
         placed, self._placed_variance = self.place.yaw(aligned)
         share = self._aligned_variance / (self._aligned_variance + self._placed_variance)
         self.yaw = aligned + share * (placed - aligned)
 
     def _learn_noise(self, fit: Fit, dt: float) -> None:
-        """Learn the noise of the points and the yaw error of the whole body."""
+        """Update the noise of the landmarks and the error that turns all landmarks together."""
         self._noise_observed_s += dt
         share = max(1 - 0.5 ** (dt / fitted.NOISE_HALFLIFE_S), dt / (self._noise_observed_s + fitted.NOISE_PRIOR_S))
         noise2 = self.noise**2 + share * (fit.miss2 - self.noise**2)
@@ -255,13 +259,12 @@ class Camera:
         self.turn = math.sqrt(min(max(turn2, fitted.TURN_FLOOR**2), fitted.TURN_CEILING**2))
 
     def _in_room(self, points: F64) -> F64:
-        """Nose and wrists (3, 3) in room axes."""
         out = np.empty((3, 3))
         la.turned(la.three(points), self.yaw, self.pitch, out)
         return out
 
     def _lines(self, points: F64) -> F64:
-        """Vectors (2, 2) from right to left over hips and shoulders, in the room's floor plane."""
+        """Return the horizontal vectors (2, 2) from the right to the left hip and shoulder, in room axes."""
         out = np.empty((4, 3))
         la.turned(points[LINES], self.yaw, self.pitch, out)
         return out[[0, 2], :2] - out[[1, 3], :2]
@@ -272,17 +275,17 @@ class Camera:
         return math.atan2(-left[0], left[1])
 
     def _facing(self, points: F64, visibility: F32, ray: float, fit: Fit) -> Measurement | None:
-        """Facing by hips and shoulders, weighted by their length, their visibility and the noise across them.
+        """Return the facing by hips and shoulders, weighted by their length, visibility and noise.
 
-        A yaw error of the whole body also turns nose and wrists, so the part of the error that nose and wrists show is
-        removed.
+        An error that turns all landmarks together also turns nose and wrists. The part of this error that nose and
+        wrists show is removed from the facing.
         """
         lines = self._lines(points)
         length = np.linalg.norm(lines, axis=1)
         seen = visibility[LINES].reshape(2, 2).min(1)
         sight = self.yaw + ray
         across = np.array([-math.sin(sight), math.cos(sight)])
-        # 1 for a line perpendicular to the line of sight
+        # The value is 1 for a line between the hips or shoulders that is perpendicular to the line of sight.
         depth_share = (lines @ across / np.maximum(length, 1e-6)) ** 2
         noise2 = depth_share * self.noise[0] ** 2 + (1 - depth_share) * self.noise[1] ** 2
         across2 = 2 * fitted.TRUNK_NOISE**2 * noise2 / np.maximum(length, 0.05) ** 2

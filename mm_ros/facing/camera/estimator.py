@@ -1,4 +1,4 @@
-"""BlazePose: detects landmarks of one person, tracks the person from picture to picture, and smooths the landmarks."""
+"""BlazePose detects the landmarks of one person, tracks this person in the next pictures, and smooths the landmarks."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from mm_ros.facing.camera.model_file import TfliteModel, model_paths
 from mm_ros.facing.camera.one_euro import OneEuro
 
 Network = Callable[[F32], list[F32]]
-SMOOTH_SLOWEST, SMOOTH_QUICKNESS = 0.1, 40.0  # Hz, Hz per m/s; MediaPipe's values for world landmarks
-VISIBILITY_SHARE = 0.1  # share of a new picture in the smoothed visibility; MediaPipe's value
-GAP_S = 0.5  # a longer time between pictures restarts the smoothing
+# minimum cutoff [Hz] of the one-euro filter, and its increase with the speed [Hz per m/s]; the values are MediaPipe's
+SMOOTH_SLOWEST, SMOOTH_QUICKNESS = 0.1, 40.0
+VISIBILITY_SHARE = 0.1  # share of a new picture in the smoothed visibility; the value is MediaPipe's
+GAP_S = 0.5  # time between two pictures above which the smoothing starts anew
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ def load_networks(threads: int = 1) -> Networks:
 
 
 class BlazePose:
-    """Landmarks of one person: the most confident detection, then the same person while visible."""
+    """Returns the landmarks of the most confidently detected person, and then of the same person while visible."""
 
     def __init__(
         self,
@@ -44,7 +45,7 @@ class BlazePose:
         self._networks = networks
         self.min_detection_confidence, self.min_presence_confidence = min_detection_confidence, min_presence_confidence
         self._smooth = OneEuro(SMOOTH_SLOWEST, SMOOTH_QUICKNESS) if smooth else None
-        self.detections = 0  # number of times that a whole picture was searched
+        self.detections = 0  # number of pictures that were searched for a person as a whole
         self.reset()
 
     def reset(self) -> None:
@@ -58,7 +59,7 @@ class BlazePose:
             self._smooth.reset()
 
     def step(self, image: U8, stamp_ns: int) -> Landmarks | None:
-        """Landmarks in `image` (H, W, 3) RGB uint8; None if no person is found."""
+        """Return the landmarks in `image` (H, W, 3) RGB uint8, or None if no person is detected."""
         if image.ndim != 3 or image.shape[2] != 3 or image.dtype != np.uint8 or min(image.shape[:2]) < 16:
             came = f"{image.shape} {image.dtype}"
             raise MmRosError(f"picture: expected (height, width, 3) uint8, sides of at least 16 pixels, came {came}")
@@ -103,7 +104,7 @@ class BlazePose:
 
 
 def warm_up(estimator: BlazePose) -> None:
-    """Run kernels and networks once on a grey picture, so that the first frame is not delayed."""
+    """Process a grey picture once, so that loading and compilation do not delay the first real picture."""
     grey = np.full((240, 320, 3), 128, np.uint8)
     estimator.step(grey, 0)
     bp.cut(grey, 160.0, 120.0, 100.0, 0.1, bp.LANDMARK_SIZE, 0.0, 1.0, True)

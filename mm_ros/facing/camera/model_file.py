@@ -1,4 +1,4 @@
-"""BlazePose's two networks: extracted once from MediaPipe's wheel (Apache-2.0) into the cache, and run by LiteRT."""
+"""Extracts the two networks of BlazePose from MediaPipe's wheel (Apache-2.0) into the cache; runs them by LiteRT."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from mm_ros.base.files import write_whole
 from mm_ros.base.own_python import module_command
 from mm_ros.body.types import F32
 
-# The last wheel that contains the models. Only files are extracted, so its Python version and platform do not matter.
+# This is the last version of MediaPipe whose wheel contains the networks. The wheel is only unpacked, so its Python
+# version and platform do not matter.
 WHEEL = "mediapipe==0.10.21"
 DOWNLOAD = ("--no-deps", "--only-binary=:all:", "--python-version", "3.11", "--platform", "manylinux_2_28_x86_64")
-LARGEST = 64 << 20  # maximum number of bytes that are read of a network; the larger network has 6 million
+LARGEST = 64 << 20  # maximum size of a network file that is read [bytes]; the larger network has 6 million bytes
 DETECTOR, LANDMARKS = "pose_detection.tflite", "pose_landmark_full.tflite"
 FILES: dict[str, str] = {  # SHA-256
     DETECTOR: "9ba9dd3d42efaaba86b4ff0122b06f29c4122e756b329d89dca1e297fd8f866c",
@@ -33,7 +34,7 @@ def models_folder() -> Path:
 
 
 def model_paths() -> tuple[Path, Path]:
-    """Paths of detector and landmark network, after a check of their SHA-256."""
+    """Return the paths of the detection network and of the landmark network, after a check of their SHA-256."""
     folder = models_folder()
     for name, digest in FILES.items():
         if not (folder / name).is_file():
@@ -88,7 +89,7 @@ def _checked(archive: zipfile.ZipFile, inside: str, wheel: Path, digest: str) ->
 
 
 class TfliteModel:
-    """LiteRT network: one picture in, all outputs in their order."""
+    """A network that LiteRT runs. The method `run` returns all outputs for one picture."""
 
     def __init__(self, path: Path, threads: int = 1) -> None:
         interpreter = _interpreter_class()

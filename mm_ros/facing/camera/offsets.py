@@ -1,11 +1,12 @@
-"""Learned offsets of nose and wrists relative to the devices, as corrections of the calibration.
+"""Learns the offsets of nose and wrists relative to headset and controllers, as corrections of the calibration.
 
-Each picture shows the differences between the three landmarks and the points that follow from the devices, except for a
-common shift of all three. In device axes, the offsets are the solution of a linear least-squares problem with nine
-unknowns. The sums of this problem fade over time, and ridge regression keeps the solution near the calibration. A tenth
-unknown is the size of the estimator's body relative to the user's; without this unknown, an error of the size would be
-learned as offsets. The learned offsets help little after an exact calibration, but clearly after one with an error of
-10 cm (docs/fusion.md).
+The nose and the wrists have two positions: one by the landmarks of a picture, and one by headset, controllers and
+calibration. Each picture shows the differences of these positions, except for a common shift of all three. In the axes
+of the devices, the offsets are the solution of a linear least-squares problem with nine unknowns. Old pictures lose
+weight in this problem, and ridge regression keeps the solution near the calibration. A tenth unknown is the body size
+that the pose estimator assumes, relative to the user's body. Without this unknown, an error of the size would be
+learned as offsets. The learned offsets help little after an exact calibration, but clearly after a calibration with an
+error of 10 cm (docs/fusion.md).
 """
 
 from __future__ import annotations
@@ -23,22 +24,23 @@ class Offsets:
 
     def reset(self) -> None:
         self._n, self._b = np.zeros((10, 10)), np.zeros(10)
-        self.value = np.zeros((3, 3))  # learned offsets [m] in the axes of headset, left and right controller
+        self.value = np.zeros((3, 3))  # learned offsets [m] in the axes of headset, left controller, right controller
 
     def learn(self, rotations: F64, carried: F64, seen: F64, w: F64, variance: float, dt: float) -> None:
-        """Update the offsets by one picture. `carried` (3, 3): points that follow from devices and calibration; `seen`
-        (3, 3): landmarks; both in room axes.
+        """Update the offsets by one picture.
 
-        `seen` may have any common shift. `variance` [m² s]: variance of a landmark over one second of observation.
+        `carried` (3, 3) are nose and wrists by devices and calibration, and `seen` (3, 3) by landmarks, both in room
+        axes. A common shift of all three in `seen` has no effect. `variance` [m² s] is the variance of the mean
+        position of a landmark in one second of pictures.
         """
         if (w > 0).sum() < 2:
             return
         share = w / w.sum()
         centred = carried - share @ carried
         missed = (seen - share @ seen) - centred
-        # (3, 3, 3); the columns are the axes of the devices.
+        # The columns of each matrix in `axes` (3, 3, 3) are the axes of a device in the room.
         axes = np.swapaxes(rot.rotate(rotations[:, None], np.eye(3)[None]), 1, 2)
-        # Jacobian: derivative of point i in room axes with respect to the offset of point j in its device's axes
+        # The Jacobian holds the derivative of point i in room axes by the offset of point j in the axes of its device.
         moved = np.zeros((3, 3, 3, 3))
         for j in range(3):
             moved[:, :, j] = (np.eye(3)[:, j] - share[j])[:, None, None] * axes[j]

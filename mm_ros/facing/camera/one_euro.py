@@ -1,4 +1,4 @@
-"""The one-euro filter (Casiez 2012): smooths slow motion, and follows fast motion with little lag."""
+"""The one-euro filter (Casiez 2012) smooths slow motion, and follows fast motion with little delay."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ from mm_ros.body.types import F64
 
 
 class OneEuro:
-    """Filter of an array; `slowest` and `rate_cutoff` in Hz, `quickness` in Hz per unit per second."""
+    """Smooths an array over time.
+
+    The cutoff frequency is `slowest` [Hz] at rest, and increases by `quickness` [Hz] per unit per second of motion. The
+    rate of the motion is smoothed with the cutoff frequency `rate_cutoff` [Hz].
+    """
 
     def __init__(self, slowest: float, quickness: float, rate_cutoff: float = 1.0) -> None:
         self.slowest, self.quickness, self.rate_cutoff = slowest, quickness, rate_cutoff
@@ -32,5 +36,5 @@ class OneEuro:
 
 
 def share(cutoff: float | F64, dt: float) -> float | F64:
-    """Share of the difference to a new value that a low-pass filter with this cutoff [Hz] covers in dt [s]."""
+    """Return the share of a new value that a low-pass filter with the frequency `cutoff` [Hz] takes in `dt` [s]."""
     return 1 / (1 + 1 / (2 * math.pi * np.maximum(cutoff, 1e-9) * dt))

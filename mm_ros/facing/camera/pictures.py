@@ -1,5 +1,6 @@
-"""Picture sources: a webcam, a video file or a folder. Each source yields pairs of a picture and its time in the source
-[s] or None.
+"""Reads pictures from a webcam, a video file or a folder.
+
+Each source yields pairs of a picture and its time [s] since the start of the video. For a webcam the time is None.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from mm_ros.base.extras import setup_command
 from mm_ros.body.types import U8
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".webp")
-FOLDER_RATE = 30.0  # Hz; rate at which the pictures of a folder are played
-FAILURES = 30  # number of failed reads in a row after which a webcam counts as failed
+FOLDER_RATE = 30.0  # rate at which the pictures of a folder are played [Hz]
+FAILURES = 30  # number of successive failed reads after which a webcam counts as failed
 
 Pictures = Iterator[tuple[U8, float | None]]
 
 
 def pictures(source: str) -> Pictures:
-    """Open `source`: the number of a webcam ("0", "webcam 0"), a video file, a folder or one picture."""
+    """Open `source`, which is the number of a webcam ("0" or "webcam 0"), a video file, a folder or one picture."""
     number = source.removeprefix("webcam ")
     if number.isdigit():
         return _film(int(number), f"webcam {number}", live=True)
@@ -61,7 +62,7 @@ def _frames(capture: Any, name: str, live: bool) -> Pictures:
     try:
         while failures < (FAILURES if live else 1):
             good, picture = capture.read()
-            # Time of the last picture in the video (CAP_PROP_POS_MSEC)
+            # The property 0 (CAP_PROP_POS_MSEC) is the time of the last picture in the video [ms].
             seconds = None if live else float(capture.get(0)) * 1e-3
             failures = 0 if good else failures + 1
             if good:

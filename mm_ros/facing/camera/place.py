@@ -1,10 +1,11 @@
-"""Resection: position and yaw of the camera from the picture positions of the user's nose; rejects other people.
+"""Resection: estimates the position and yaw of the camera from the directions in which pictures show the user's nose.
 
-With u = (cos yaw, sin yaw), the nose p, which follows from the headset, is at (x, y) = (u·p + e, u⟂·p + f) in the
-camera's axes, and the picture measures y/x. Therefore each picture gives one equation v·θ = 0, linear in θ = (u, e, f).
-The sums Σ v vᵀ fade like the camera's other sums. After elimination of e and f, the best u is the minor axis of a 2 × 2
-matrix. The method uses neither the depth of landmarks nor the hands. The result is accurate as soon as the user has
-walked across the picture and towards the camera; before that there is no result.
+The position p of the nose in the room follows from the headset. With u = (cos yaw, sin yaw) and the unknowns e and f
+for the position of the camera, the nose is at (x, y) = (u·p + e, u⟂·p + f) in camera axes. A picture measures y/x.
+Therefore each picture gives one equation v·θ = 0, which is linear in the unknowns θ = (u, e, f). The sum Σ v vᵀ over
+all pictures is kept, and old pictures lose weight. After elimination of e and f, the best u is the minor axis of a
+2 × 2 matrix. The method uses neither the depth of landmarks nor the hands. The result is accurate as soon as the user
+has walked across the picture and towards the camera. The result also shows whether a person in a picture is the user.
 """
 
 from __future__ import annotations
@@ -25,14 +26,16 @@ class Place:
         self._m, self._observed_s = np.zeros((4, 4)), 0.0
 
     def carry(self, yaw: float, shift: F64) -> None:
-        """Move the camera along with the room by `yaw` [rad] and `shift` (3,) [m]."""
+        """Rotate the camera by `yaw` [rad] and move it by `shift` (3,) [m], because the axes of the room changed."""
         c, s, (x, y, *_) = math.cos(yaw), math.sin(yaw), shift
         old_from_new = np.array([[c, s, 0, 0], [-s, c, 0, 0], [x, y, 1, 0], [y, -x, 0, 1]], np.float64)
         self._m = old_from_new.T @ self._m @ old_from_new
 
     def learn(self, nose: F64, slope: float, dt: float, halflife_s: float) -> None:
-        """Add one picture. `nose`: its position in the room, which follows from the headset; `slope`: y/x of the ray to
-        the nose in the camera's axes.
+        """Add one picture to the sums.
+
+        `nose` is the position of the nose in the room by the headset. `slope` is y/x of the ray to the nose in camera
+        axes.
         """
         v = _equation(nose, slope)
         keep = 0.5 ** (dt / halflife_s)
@@ -40,7 +43,8 @@ class Place:
         self._observed_s = keep * self._observed_s + dt
 
     def yaw(self, near: float) -> tuple[float, float]:
-        """Camera yaw [rad] and its variance [rad²]; `near` selects one of the two opposite solutions."""
+        """Return the camera yaw [rad] and its variance [rad²]. Of two opposite yaws, the one closer to `near` is taken.
+        """
         if self._observed_s < fitted.PLACE_NEEDED_S:
             return near, math.inf
         s = self._without_place()
@@ -61,13 +65,13 @@ class Place:
         return self._observed_s > fitted.PLACE_NEEDED_S and self.usual_miss(yaw) > fitted.SCATTERED_M
 
     def elsewhere(self, nose: F64, slope: float, yaw: float) -> bool:
-        """Whether the person in the picture is at another place than the user."""
+        """Return true if the person in the picture is at another place than the user."""
         if self._observed_s < fitted.PLACE_NEEDED_S:
             return False
         return abs(self.miss(nose, slope, yaw)) > max(fitted.ELSEWHERE_M, fitted.ELSEWHERE * self.usual_miss(yaw))
 
     def miss(self, nose: F64, slope: float, yaw: float) -> float:
-        """Signed lateral distance [m] between the picture's ray and the user's nose."""
+        """Return the signed distance [m] between the user's nose and the ray on which the picture shows a nose."""
         u = np.array([math.cos(yaw), math.sin(yaw)])
         guess = np.array([fitted.GUESS_COUNTS_S, 1e-6])
         wanted = -self._m[2:, :2] @ u + guess * (fitted.GUESSED_M - float(u @ nose[:2]), 0.0)
@@ -75,7 +79,7 @@ class Place:
         return float(_equation(nose, slope) @ np.concatenate([u, place])) / math.hypot(1.0, slope)
 
     def _without_place(self) -> F64:
-        """Sums (2, 2) for u after elimination of e and f (Schur complement)."""
+        """Return the matrix (2, 2) of the sums for u after elimination of e and f (Schur complement)."""
         m = self._m
         return np.asarray(m[:2, :2] - m[:2, 2:] @ np.linalg.solve(m[2:, 2:] + 1e-9 * np.eye(2), m[2:, :2]))
 

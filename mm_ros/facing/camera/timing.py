@@ -1,8 +1,8 @@
-"""Latency of landmarks: signals of the camera are compared with recent signals of the trackers at many delays.
+"""Estimates the latency of landmarks by comparison of the landmarks with older positions from the trackers.
 
-The signals are the distances between nose and wrists and the heights of the wrists above the nose. These distances and
-heights do not depend on the position and yaw of the camera. The latency that the stamps do not include is the delay at
-which the signals of camera and trackers differ least, apart from constant differences.
+Five signals are compared: the distances between nose and wrists, and the heights of the wrists above the nose. These
+distances and heights do not depend on the position and yaw of the camera. The latency is the delay at which the signals
+of camera and trackers differ least, apart from constant differences.
 """
 
 from __future__ import annotations
@@ -16,20 +16,21 @@ from mm_ros.facing.camera.alignment import POINTS
 from mm_ros.maths import rotations as rot
 from mm_ros.maths.jit import njit
 
-KEPT = 160  # samples: 1.1 s at 144 Hz
+KEPT = 160  # number of samples of the trackers that are kept, which last 1.1 s at 144 Hz
 SEEN, FACING, TURNS = 3 * POINTS, 4 * POINTS, 4 * POINTS + 1
-COLUMNS = TURNS + 4 * POINTS  # points, whether each is tracked, facing, rotations of the devices
+COLUMNS = TURNS + 4 * POINTS  # a row holds three points, whether each is tracked, the facing, and three rotations
 
-# delays from -0.025 s to 0.4 s; a negative delay, that is a stamp before its picture, is rare
+# The compared delays are from -0.025 s to 0.4 s. The delay is negative if the stamp is older than the picture.
 FIRST_S, STEP_S, DELAYS = -0.025, 0.0125, 35
 SIGNALS = 5
 
 
 @njit
 def at_time(times: F64, rows: F64, newest: int, count: int, t: float, out: F64) -> bool:
-    """Interpolate the row at `t` into `out`; False when `t` is before the oldest or 0.1 s after the newest row.
+    """Write the row at the time `t`, interpolated between two rows, to `out`.
 
-    Less than 0.1 s after the newest row, `out` is the newest row.
+    Return false if `t` is before the oldest row, or more than 0.1 s after the newest row. For a `t` less than 0.1 s
+    after the newest row, `out` is the newest row.
     """
     n = len(times)
     later = newest
@@ -50,8 +51,8 @@ def at_time(times: F64, rows: F64, newest: int, count: int, t: float, out: F64) 
 
 
 class TrackerHistory:
-    """Ring buffer of nose and wrists (measured by the trackers), the predicted facing, and the rotations of the
-    devices.
+    """Keeps the positions of nose and wrists by the trackers, the predicted facing, and the rotations of the devices,
+    for about the last second.
     """
 
     def __init__(self) -> None:
@@ -63,8 +64,8 @@ class TrackerHistory:
         self.newest, self.count = -1, 0
 
     def push(self, t: float, points: F64, seen: F64, facing: float, rotations: F64) -> None:
-        """Add a sample. `facing` is unwrapped, and the signs of `rotations` (3, 4) are made consistent, so that both
-        can be interpolated.
+        """Add a sample. The angle `facing` is unwrapped, and the signs of the quaternions `rotations` (3, 4) are made
+        consistent, so that both can be interpolated.
         """
         if self.count:
             last = self.rows[self.newest, FACING]
@@ -82,7 +83,7 @@ class TrackerHistory:
         return self._row if found else None
 
     def carry(self, yaw: float, shift: F64) -> None:
-        """Move all samples along with the room by `yaw` [rad] and `shift` (3,) [m]."""
+        """Rotate all samples by `yaw` [rad] and move them by `shift` (3,) [m], because the axes of the room changed."""
         c, s = np.cos(yaw), np.sin(yaw)
         turn = np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
         points = self.rows[:, :SEEN].reshape(KEPT, POINTS, 3)
@@ -94,7 +95,7 @@ class TrackerHistory:
 
 @njit
 def signals(points: F64, out: F64) -> None:
-    """Write the five signals of nose and wrists (9,) to `out`: three distances, two heights above the nose [m]."""
+    """Write five signals of nose and wrists (9,) to `out`: three distances and two heights above the nose [m]."""
     for k, (a, b) in enumerate(((0, 1), (0, 2), (1, 2))):
         total = 0.0
         for i in range(3):
@@ -108,13 +109,13 @@ def compare(
     camera: F64, usable: NDArray[np.bool_], times: F64, rows: F64, newest: int, count: int, t: float,
     dt: float, means: F64, spreads: F64, compared_s: F64,
 ) -> None:  # fmt: skip
-    """Update mean and variance of the differences between the camera's and the trackers' signals at every delay."""
+    """Update the mean and variance of the differences between the signals of camera and trackers at every delay."""
     row, own = np.empty(rows.shape[1]), np.empty(SIGNALS)
     keep_mean, keep_spread = 0.5 ** (dt / fitted.MEAN_HALFLIFE_S), 0.5 ** (dt / fitted.SPREAD_HALFLIFE_S)
     for k in range(DELAYS):
         then = t - FIRST_S - k * STEP_S
         if then > times[newest] or not at_time(times, rows, newest, count, then, row):
-            compared_s[k] = 0.0  # a delay whose comparison was interrupted is not a candidate
+            compared_s[k] = 0.0  # the comparison at this delay was interrupted and starts anew
             continue
         compared_s[k] += dt
         signals(row, own)
@@ -137,14 +138,15 @@ class LatencyEstimator:
     def reset(self) -> None:
         self.latency_s = self.expected_s
         self.known = False
-        self._compared_s = np.zeros(DELAYS)  # time of comparison at each delay [s]
+        self._compared_s = np.zeros(DELAYS)  # time for which the signals have been compared at each delay [s]
         self._last: float | None = None
         self._means, self._spreads = np.zeros((2, DELAYS, SIGNALS))
         self._camera = np.zeros(SIGNALS)
 
     def step(self, t: float, levelled: F64, seen: F64, history: TrackerHistory) -> float:
-        """Update the estimate, and return the time [s] to subtract from stamps. `levelled` (3, 3): nose and wrists
-        without the camera's pitch.
+        """Update the estimate by the landmarks of a picture, and return the latency [s] to subtract from stamps.
+
+        `levelled` (3, 3) are nose and wrists in camera axes, with the pitch of the camera removed.
         """
         dt = 0.0 if self._last is None else min(max(t - self._last, 0.0), 0.2)
         self._last = t
@@ -159,7 +161,9 @@ class LatencyEstimator:
         return self.latency_s
 
     def _judge(self, dt: float) -> None:
-        """Select the most likely delay. The noise of each signal is unknown, so the logarithms of variances add up."""
+        """Select the most likely delay. Its cost is the sum of the logarithms of the variances of the differences,
+        because the noise of each signal is not known.
+        """
         complete = (self._compared_s > fitted.LATENCY_NEEDED_S) & (self._compared_s > 0.95 * self._compared_s.max())
         cost = np.where(complete, np.log(self._spreads + fitted.SURELY_M2).sum(1), np.inf)
         k = int(np.argmin(cost))

@@ -1,1 +1,1 @@
-"""Training of the facing network from motion capture: writes an ONNX file and a table of errors in degrees."""
+"""This package trains the facing network from motion capture, and measures the errors of its predictions."""

@@ -1,6 +1,7 @@
-"""Data augmentation: random variants of a motion, as trackers would report it.
+"""Data augmentation for the training: makes random variants of a motion, as trackers would report the motion.
 
-The variants are drawn differently from `mm_ros.tracking.simulation`, because that simulation is used for validation.
+The variants are drawn in another way than in `mm_ros.tracking.simulation`, because the simulation is used for the
+validation.
 """
 
 from __future__ import annotations
@@ -20,35 +21,38 @@ from mm_ros.tracking import simulation as sim
 from mm_ros.tracking.calibration import CONTROLLER_ALONG_HAND, HEADSET_IN_HEAD
 
 HEADSET: F64 = np.array(HEADSET_IN_HEAD)
-# rad; maximum angle of a head that looks along the path; glances are added to this angle
+# maximum angle by which a head turns relative to the body to look along the path [rad]; glances are added to this angle
 FARTHEST_LOOK = np.radians(75)
 
 
 @dataclass(frozen=True)
 class Augmentation:
-    """Options of the augmentation: probabilities per clip, and sizes as standard deviations or ranges."""
+    """Options of the augmentation. Most options are the probability of an effect in a clip, or the size of an effect,
+    either as a standard deviation or as a range.
+    """
 
     mirror: float = 0.5
-    reverse: float = 0.15  # probability of a motion reversed in time: forward walking becomes backward walking
+    reverse: float = 0.15  # probability that a motion is reversed in time, so that forward becomes backward walking
     time: tuple[float, float] = (0.8, 1.25)
     size: tuple[float, float] = (0.85, 1.15)
     height_error: float = 0.03
-    reach: tuple[float, float] = (0.95, 1.05)  # factor on the distance between hands and head
+    reach: tuple[float, float] = (0.95, 1.05)  # range of the factor on the distance between hands and head
     look_around: float = 0.65
     look_amplitude: tuple[float, float] = (10.0, 75.0)  # degrees
-    # probability that the head looks to one side during the whole clip, by up to look_sideways_deg
+    # probability that the head looks to one side during the whole clip, by up to `look_sideways_deg` degrees
     look_sideways: float = 0.05
     look_sideways_deg: float = 50.0
-    other_hand: float = 0.12  # probability that a hand moves like a hand in another clip, relative to the body
+    other_hand: float = 0.12  # probability that a hand moves, relative to the body, like the hand in another clip
     other_head: float = 0.15  # probability that the head turns like the head in another clip
     gesture: float = 0.1  # probability that a hand reaches to random places and returns
-    crab: float = 0.2  # probability that the body is turned relative to its path: lateral, backward and diagonal steps
+    # probability that the body is turned relative to its path, so that it steps sideways, backwards or diagonally
+    crab: float = 0.2
     crab_deg: float = 100.0
-    crab_looks: float = 0.5  # share of `crab` clips with a head turned towards the path
+    crab_looks: float = 0.5  # share of the clips with such a turned body in which the head looks along the path
     head_pitch: float = 6.0  # degrees, constant
-    head_yaw: float = 2.0  # degrees; constant error of a headset that is mounted askew
+    head_yaw: float = 2.0  # standard deviation of the constant yaw error of a badly mounted headset [degrees]
     grip: float = 28.0  # degrees per axis
-    wild_grip: float = 0.1  # share of clips with controllers of nearly random axes
+    wild_grip: float = 0.1  # share of the clips in which the controllers are rotated on the hands nearly at random
     grip_m: float = 0.03
     headset_m: float = 0.02
     noise: float = 0.5
@@ -71,7 +75,7 @@ NONE = Augmentation(
 
 @dataclass(frozen=True)
 class Variant:
-    """Trackers of one motion (rows head, left, right) and the true facing `yaw`."""
+    """Poses and velocities of head, left hand and right hand of one motion, and the true facing `yaw` (F,) [rad]."""
 
     positions: F64
     rotations: F64
@@ -83,7 +87,9 @@ class Variant:
     yaw: F64
 
     def inputs(self) -> tuple[F32, F64]:
-        """Inputs (F, INPUTS) of the network, and headings (F,) that the facing is relative to."""
+        """Return the inputs (F, INPUTS) of the network and the headings (F,) [rad]; the network predicts the facing
+        relative to the heading.
+        """
         n = len(self.yaw)
         out, headings = np.empty((n, INPUTS), np.float32), np.empty(n)
         dt = np.full(n, self.dt)
@@ -96,7 +102,7 @@ class Variant:
 
 
 def variant(motion: Motion, how: Augmentation, rng: np.random.Generator, donors: list[Motion] | None = None) -> Variant:
-    """Make a random variant of a motion. `donors`: motions from which hand or head motion is copied."""
+    """Make a random variant of a motion. The motion of a hand or of the head may be copied from one of `donors`."""
     p, q, yaw = motion.positions.copy(), motion.rotations.copy(), motion.yaw.copy()
     seams = list(motion.seams)
     if donors:
@@ -136,7 +142,9 @@ def variant(motion: Motion, how: Augmentation, rng: np.random.Generator, donors:
 
 
 def _lend(part: int, donor: Motion, height: float, p: F64, q: F64, yaw: F64, rng: np.random.Generator) -> list[int]:
-    """Copy a hand (or the head's rotation) relative to the body from the donor; return the frames at which it jumps."""
+    """Copy a hand or the rotation of the head, relative to the body, from the motion `donor`. Return the frames at
+    which the copied part jumps.
+    """
     n = len(yaw)
     at = (rng.integers(len(donor)) + np.arange(n)) % len(donor)
     turn = rot.from_yaw(yaw - donor.yaw[at])
@@ -149,7 +157,7 @@ def _lend(part: int, donor: Motion, height: float, p: F64, q: F64, yaw: F64, rng
 
 
 def _gesture(hand: int, p: F64, q: F64, yaw: F64, dt: float, height: float, rng: np.random.Generator) -> None:
-    """Move the hand now and then to a random pose in front of or beside the body, and back."""
+    """Move a hand several times to a random pose in front of or beside the body, and back."""
     times = np.arange(len(yaw)) * dt
     back, body = rot.from_yaw(-yaw), rot.from_yaw(yaw)
     own = rot.rotate(back, p[:, hand] - p[:, 0])
@@ -158,7 +166,7 @@ def _gesture(hand: int, p: F64, q: F64, yaw: F64, dt: float, height: float, rng:
         length, soft = rng.uniform(0.8, 5.0), rng.uniform(0.25, 0.8)
         share = np.clip((times - at) / soft, 0, 1) * np.clip((at + length - times) / soft, 0, 1)
         share = smoothstep(share)
-        # The target lies on a sphere around the shoulder, mostly ahead of the body and on the hand's side.
+        # The target of the hand is on a sphere around the shoulder, mostly ahead and on the side of the hand.
         side = 1.0 if hand == 1 else -1.0
         azimuth = np.radians(rng.normal(25 * side, 50))
         elevation = np.radians(rng.uniform(-70, 70))
@@ -176,7 +184,7 @@ def _gesture(hand: int, p: F64, q: F64, yaw: F64, dt: float, height: float, rng:
 
 
 def _crab(angle: float, p: F64, q: F64, yaw: F64) -> None:
-    """Turn the body in place about the head; the path of the head does not change."""
+    """Turn the body about the head by `angle` [rad]; the path of the head does not change."""
     turn = rot.from_yaw(angle)
     p[:, 1:] = p[:, :1] + rot.rotate(turn, p[:, 1:] - p[:, :1])
     q[:] = rot.multiply(turn, q)
@@ -184,18 +192,17 @@ def _crab(angle: float, p: F64, q: F64, yaw: F64) -> None:
 
 
 def _mirrored(p: F64, q: F64, yaw: F64) -> tuple[F64, F64, F64]:
-    """Mirror the motion: y changes sign and the hands change places."""
     order = [0, 2, 1]
     return p[:, order] * [1, -1, 1], q[:, order] * [1, -1, 1, -1], -yaw
 
 
 def _look_along(angle: float, q: F64) -> None:
-    """Turn the head back towards the path, within FARTHEST_LOOK, because people look where they go."""
+    """Turn the head back by up to `FARTHEST_LOOK`, because people look along their path."""
     q[:, 0] = rot.multiply(rot.from_yaw(-np.clip(angle, -FARTHEST_LOOK, FARTHEST_LOOK)), q[:, 0])
 
 
 def _reversed(p: F64, q: F64, yaw: F64, seams: list[int]) -> tuple[F64, F64, F64, list[int]]:
-    """Reverse the motion in time, and with it the frames at which clips were joined."""
+    """Reverse the motion in time. `seams` are the frames at which clips were joined."""
     return p[::-1], q[::-1], yaw[::-1], [len(yaw) - seam for seam in seams]
 
 
@@ -217,7 +224,7 @@ def _pitch(angle: F64) -> F64:
 
 
 def glances(times: F64, amplitude: float, rng: np.random.Generator) -> F64:
-    """Angle (F,) of a head that looks around by fast and slow turns, for short and long times, partly ahead."""
+    """Return random angles (F,) [rad] of a head that looks to the sides and ahead in turn."""
     at, keys, angles, speeds = -rng.uniform(0, 3), [], [], []
     ahead = rng.uniform(0.1, 0.6)
     while at <= times[-1]:
@@ -242,7 +249,7 @@ def _grip(p: F64, q: F64, how: Augmentation, rng: np.random.Generator) -> None:
 
 
 def _spliced(p: F64, q: F64, v: F64, w: F64, yaw: F64, rng: np.random.Generator) -> tuple[F64, F64, F64, F64, F64]:
-    """Turn the room by a random angle, beginning at a random frame."""
+    """Turn the axes of the room by a random angle from a random frame on."""
     first = int(rng.integers(len(yaw)))
     angle = rng.uniform(-np.pi, np.pi)
     turn = rot.from_yaw(angle)

@@ -1,4 +1,4 @@
-"""Training data from motion capture: poses of head and wrists, and the true facing of the body."""
+"""Makes training data from motion capture: the poses of head and wrists, and the true facing of the body."""
 
 from __future__ import annotations
 
@@ -19,17 +19,20 @@ from mm_ros.tracking.calibration import standing_headset_height
 
 @dataclass(frozen=True)
 class Motion:
-    """One clip: head (axes x forward, z up), left and right wrist; yaw of the body in the room [rad]."""
+    """The poses of head, left wrist and right wrist in one clip, and the facing of the body in the room [rad].
+
+    The axes of the head are x forward and z up.
+    """
 
     name: str
     subject: str
     rate: float
-    height: float  # height of this person's headset when standing, m
+    height: float  # height of the headset of this person when standing [m]
     positions: F64  # (F, 3, 3)
     rotations: F64  # (F, 3, 4)
-    yaw: F64  # (F,) direction of hips and shoulders, not smoothed: the true facing in training and validation
-    root_yaw: F64  # (F,) direction of the hips alone: the facing of the database's root
-    seams: tuple[int, ...] = ()  # first frames of joined clips; velocities are not computed across them
+    yaw: F64  # (F,) direction of hips and shoulders without smoothing, which is the true facing
+    root_yaw: F64  # (F,) direction of the hips alone, which is the facing of the root joint in the database
+    seams: tuple[int, ...] = ()  # first frames of clips that were joined to the clip before
 
     def __len__(self) -> int:
         return len(self.yaw)
@@ -58,20 +61,23 @@ def motion_of(clip: Clip) -> Motion:
 
 
 def head_yaw(motion: Motion) -> F64:
-    """Yaw (F,) of the head relative to the body [rad]."""
+    """Return the yaw (F,) of the head relative to the body [rad]."""
     x = rot.rotate(motion.rotations[:, 0], np.array([1.0, 0.0, 0.0]))
     return np.asarray(rot.wrap_angle(np.arctan2(x[:, 1], x[:, 0]) - motion.yaw))
 
 
 def head_bias(motions: Iterable[Motion]) -> float:
-    """Constant yaw [rad] of a subject's head relative to the body, which the placement of the markers causes."""
+    """Return the constant part [rad] of the head yaw in all motions of a subject.
+
+    The placement of the markers on the head causes this constant yaw.
+    """
     yaws = np.concatenate([head_yaw(m) for m in motions])
     centre = float(np.angle(np.exp(1j * yaws).mean()))
     return float(rot.wrap_angle(centre + np.median(rot.wrap_angle(yaws - centre))))
 
 
 def without_head_bias(motions: list[Motion]) -> list[Motion]:
-    """Remove each subject's constant head yaw, from which a network would learn a wrong offset."""
+    """Remove the constant head yaw of each subject, from which a network would learn a wrong offset."""
     subjects: dict[str, list[Motion]] = defaultdict(list)
     for m in motions:
         subjects[m.subject].append(m)
@@ -85,7 +91,7 @@ def without_head_bias(motions: list[Motion]) -> list[Motion]:
 
 
 def turned(motion: Motion, angle: float, to_xy: F64 | None = None) -> Motion:
-    """Turn a motion about the vertical by `angle` [rad], and move it so that the head starts above `to_xy`."""
+    """Turn a motion about the vertical by `angle` [rad], and move the motion so that the head starts above `to_xy`."""
     q = rot.from_yaw(angle)
     p = rot.rotate(q, motion.positions)
     if to_xy is not None:
@@ -97,9 +103,10 @@ def turned(motion: Motion, angle: float, to_xy: F64 | None = None) -> Motion:
 
 
 def chained(motions: list[Motion]) -> Motion:
-    """Join motions of one rate, each turned and moved to the end of the previous one.
+    """Join motions of one rate. Each motion is turned and moved so that it continues the motion before.
 
-    Clips of seconds become a session of a minute, as long as the slow averages need.
+    Clips of a few seconds become sessions of about a minute. The averages over up to 15 s in the inputs of the network
+    need such long sessions.
     """
     parts = [motions[0]]
     for m in motions[1:]:
@@ -116,7 +123,7 @@ def chained(motions: list[Motion]) -> Motion:
 
 
 def sessions(motions: list[Motion], longest: int, rng: np.random.Generator) -> list[Motion]:
-    """All motions once, in random order, joined in groups of 1 to `longest` of the same subject and rate."""
+    """Join random groups of 1 to `longest` motions of the same subject and rate. Each motion is used once."""
     groups: dict[tuple[str, float], list[Motion]] = defaultdict(list)
     for i in rng.permutation(len(motions)):
         groups[motions[i].subject, motions[i].rate].append(motions[i])

@@ -1,4 +1,4 @@
-"""Facing network in torch, and its loss."""
+"""The facing network in torch, and the loss of its training."""
 
 from __future__ import annotations
 
@@ -13,26 +13,28 @@ from mm_ros.body.types import F32, F64
 from mm_ros.facing.inputs import mirror
 from mm_ros.facing.training.recurrent import RecurrentMembers, tick_of_frame
 
-OUTPUTS = 4  # sine, cosine of facing minus heading; log of the Laplace scale (rad); rate (rad/s)
-MIRRORED = (-1.0, 1.0, 1.0, -1.0)  # factors between the outputs of a motion and of its mirror image
-MIN_LOG_SCALE = -4.0  # lower limit of the predicted logarithm of the error, so that the loss stays finite
-TINY = 1e-9  # added to lengths before a division, so that the divisor is not 0
-CLIP = 8.0  # limit of the normalized inputs, in standard deviations, because larger values are tracking errors
+# The outputs are the sine and the cosine of the facing minus the heading, the logarithm of the error (the scale of a
+# Laplace distribution [rad]), and the rate of the facing [rad/s].
+OUTPUTS = 4
+MIRRORED = (-1.0, 1.0, 1.0, -1.0)  # factors between the outputs for a motion and for the mirror image of the motion
+MIN_LOG_SCALE = -4.0  # minimum of the predicted logarithm of the error, so that the loss stays finite
+TINY = 1e-9  # added to a length before a division by it, so that the divisor is not 0
+CLIP = 8.0  # maximum of the normalized inputs in standard deviations; larger inputs are tracking errors
 
 
 @dataclass(frozen=True)
 class NetworkPlan:
     width: int = 128
     layers: int = 2
-    members: int = 4  # number of networks of each kind (plain, recurrent), whose outputs are averaged
-    memory: int = 48  # state size of each recurrent member; 0: no recurrent members
+    members: int = 4  # number of plain and number of recurrent members; the outputs of all members are averaged
+    memory: int = 48  # size of the state of each recurrent member; if 0, the network has no recurrent members
 
 
 class FacingNetwork(nn.Module):
-    """Ensemble of members, evaluated as one batched product.
+    """The facing network: an ensemble of small networks (members), which are evaluated as one batched product.
 
-    Each member is evaluated for the motion and for its mirror image, so that the mean is symmetric. Half of the members
-    are recurrent (`recurrent`), if the plan has recurrent members.
+    Each member is evaluated for the motion and for the mirror image of the motion, so that the mean of all members is
+    symmetric. If the plan has recurrent members, half of the members are recurrent (`recurrent`).
     """
 
     recurrent: RecurrentMembers | None
@@ -51,8 +53,10 @@ class FacingNetwork(nn.Module):
             self.biases.append(nn.Parameter(torch.zeros(plan.members, 1, b)))
 
     def normalize_by(self, inputs: Tensor) -> None:
-        """Set mean and scale; the scale has a minimum, because some inputs may be constant in the training data (for
-        example when all hands are tracked).
+        """Set the mean and the scale that normalize the inputs.
+
+        The scale has a minimum, because an input may be constant in the training data. For example, the inputs that
+        mark a lost hand are constant if no hand is lost.
         """
         self.mean.copy_(inputs.mean(0))
         self.scale.copy_(inputs.std(0).clamp(min=0.02))
@@ -61,7 +65,7 @@ class FacingNetwork(nn.Module):
         return ((x - self.mean) / self.scale).clamp(-CLIP, CLIP)
 
     def remembering(self, units: int) -> None:
-        """Add as many recurrent members with state size `units`, initialised with the plain members' weights."""
+        """Add one recurrent member with a state of `units` numbers for each plain member, with the weights of it."""
         self.recurrent = RecurrentMembers(units, list(self.weights), list(self.biases))
 
     def members(self, x: Tensor) -> Tensor:
@@ -76,8 +80,8 @@ class FacingNetwork(nn.Module):
         return h
 
     def forward(self, x: Tensor, memory: tuple[Tensor, Tensor] | None = None) -> Tensor:
-        """Compute the outputs (N, OUTPUTS) from inputs (N, D) and from the states of the motion and its mirror image
-        (M, N, units).
+        """Compute the outputs (N, OUTPUTS) from inputs (N, D). `memory` holds the states (M, N, units) of the recurrent
+        members for the motion and for its mirror image.
         """
         parts = []
         for k, (own, back) in enumerate(((x, torch.ones(OUTPUTS)), (mirrored(x), torch.tensor(MIRRORED)))):
@@ -85,12 +89,15 @@ class FacingNetwork(nn.Module):
             if self.recurrent is not None and memory is not None:
                 parts.append(self.recurrent.read(self.normalized(own), memory[k]) * back)
         out = torch.cat(parts)
-        # The length of (sine, cosine) has no meaning, so the directions of all members get equal weight.
+        # The length of the vector (sine, cosine) has no meaning. Normalized, all members have the same weight.
         directions = out[..., :2] / (out[..., :2].norm(dim=-1, keepdim=True) + TINY)
         return torch.cat([directions, out[..., 2:]], -1).mean(0)
 
     def sequence(self, inputs: F32, dt: F64) -> F32:
-        """Outputs (F, OUTPUTS) for a whole session (F, D); `dt` (F,) is the time since the previous frame [s]."""
+        """Return the outputs (F, OUTPUTS) for a session with the inputs (F, D).
+
+        `dt` (F,) is the time since the frame before [s].
+        """
         with torch.no_grad():
             x = torch.from_numpy(inputs)
             out: F32 = self(x, None if self.recurrent is None else self._remembered(x, dt)).numpy()
@@ -110,7 +117,7 @@ class FacingNetwork(nn.Module):
         return kept[:, :, 0], kept[:, :, 1]
 
     def round_to_half(self) -> None:
-        """Round the weights to half precision, as the file stores them; the errors do not change measurably."""
+        """Round the weights to half precision, as in the file. The errors of the network do not change measurably."""
         with torch.no_grad():
             for p in self.parameters():
                 p.copy_(p.half().float())
@@ -126,10 +133,11 @@ def wrapped(angle: Tensor) -> Tensor:
 
 
 def loss(out: Tensor, target: Tensor, rate: Tensor, jitter: float, dt: Tensor | float) -> Tensor:
-    """Loss of `out` (…, 2 frames, 4) for `target` (…, 2), facing minus heading [rad], and `rate` (…,) [rad/s].
+    """Return the loss of the outputs `out` (…, 2, 4) for pairs of neighbouring frames.
 
-    The terms are the Laplace likelihood of the angle, the error of the rate, and the error of the change between the
-    two frames. `jitter` is the weight of the last term; without it the output jitters.
+    `target` (…, 2) is the true facing minus the heading [rad], and `rate` (…,) is its true rate [rad/s]. The loss is
+    the sum of the Laplace likelihood of the angle, the error of the rate, and the error of the change from the first
+    frame to the second. `jitter` is the weight of the error of this change; with the weight 0 the output would jitter.
     """
     angle = torch.atan2(out[..., 0], out[..., 1])
     error = wrapped(angle - target)
@@ -137,6 +145,6 @@ def loss(out: Tensor, target: Tensor, rate: Tensor, jitter: float, dt: Tensor | 
     likelihood = (error.abs() * torch.exp(-log_scale) + log_scale).mean()
     rate_error = (out[..., 3].mean(-1) - rate).abs().mean()
     change = (wrapped(error[..., 1] - error[..., 0]) / dt).abs().mean()
-    # A length of (sine, cosine) near one keeps the direction well conditioned.
+    # The length of the vector (sine, cosine) should be near 1, because the direction of a short vector is inexact.
     length = (out[..., 0] ** 2 + out[..., 1] ** 2 - 1).square().mean()
     return likelihood + 0.3 * rate_error + jitter * change + 0.02 * length

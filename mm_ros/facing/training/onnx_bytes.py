@@ -1,4 +1,4 @@
-"""Serialization of an ONNX graph and its metadata into the bytes of a file for onnxruntime, with a checksum."""
+"""Serializes an ONNX graph and its metadata, with a checksum, to the bytes of a file for onnxruntime."""
 
 from collections.abc import Mapping
 from typing import Any

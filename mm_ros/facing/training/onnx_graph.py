@@ -1,4 +1,4 @@
-"""Conversion of facing networks to ONNX files, node by node and without an exporter."""
+"""Converts facing networks to ONNX files. Each node of the graph is written here; no exporter is used."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Shapes = dict[str, list[str | int]]
 
 
 class _Graph:
-    """Nodes and constants of an ONNX graph."""
+    """Collects the nodes and the constants of an ONNX graph."""
 
     def __init__(self) -> None:
         self.nodes: list[Any] = []
@@ -58,7 +58,7 @@ class _Graph:
         return self.node("Mul", [x, self.constant("inverse_scale", 1 / scale)], "normalized")
 
     def layers(self, x: str, weights: list[Any], biases: list[Any], name: str, last: str = "") -> str:
-        """Linear layers with ReLU between them; weights (in, out)."""
+        """Add linear layers with ReLU between them. The weights have the shape (inputs, outputs)."""
         for i, (w, b) in enumerate(zip(weights, biases, strict=True)):
             final = i + 1 == len(weights)
             operands = [x, self.constant(f"w{name}_{i}", w), self.constant(f"b{name}_{i}", b)]
@@ -77,10 +77,10 @@ class _Graph:
 
 
 def onnx_of(network: FacingNetwork, metadata: dict[str, str]) -> bytes:
-    """Make the ONNX file of the whole ensemble, with mirror image and normalization. It maps inputs (N, D) float32 to
-    outputs (N, OUTPUTS).
+    """Return the ONNX file of the whole ensemble, including the mirror image and the normalization of the inputs.
 
-    With recurrent members, the state is another input and output, and the input `tick` is 1 at ticks, else 0.
+    The graph maps inputs (N, D) to outputs (N, OUTPUTS). If the network has recurrent members, their state is a second
+    input and output. The third input `tick` is 1 for frames that update the state, and else 0.
     """
     graph = _Graph()
     x = _both_images(graph, network)
@@ -118,7 +118,7 @@ def _layers(of: FacingNetwork | RecurrentMembers) -> list[tuple[Any, Any]]:
 
 
 def _both_images(graph: _Graph, network: FacingNetwork) -> str:
-    """Normalized inputs of the motion and its mirror image (2, N, D)."""
+    """Add the normalized inputs (2, N, D) of the motion and of its mirror image."""
     order, signs = mirror()
     image = graph.node("Gather", ["trackers", graph.indices("order", order)], "swapped", axis=1)
     image = graph.node("Mul", [image, graph.constant("signs", signs)], "mirrored")
@@ -131,7 +131,7 @@ def _both_images(graph: _Graph, network: FacingNetwork) -> str:
 
 
 def _heard(graph: _Graph, first: str, members: int, recurrent: RecurrentMembers) -> str:
-    """First layer of all members (2 M, 2, N, W); the second half also reads the state."""
+    """Add the first layer of all members (2 M, 2, N, W). The second half of the members also reads the state."""
     memory = _ticked(graph, recurrent)
     said = graph.node("MatMul", [memory, graph.half("hears", recurrent.remembered.detach().numpy()[:, None])], "said")
     halves = graph.indices("halves", [members, members])
@@ -140,7 +140,7 @@ def _heard(graph: _Graph, first: str, members: int, recurrent: RecurrentMembers)
 
 
 def _ticked(graph: _Graph, recurrent: RecurrentMembers) -> str:
-    """State after `RecurrentMembers.tick` if the frame is a tick; otherwise the old state."""
+    """Add the new state: the result of `RecurrentMembers.tick` if the input `tick` is 1, otherwise the old state."""
     units, node = recurrent.units, graph.node
 
     def weights(name: str) -> str:
@@ -158,7 +158,7 @@ def _ticked(graph: _Graph, recurrent: RecurrentMembers) -> str:
     keep, reset = graph.nodes_of("Split", [gates, two], ["keep", "reset"], axis=-1)
     own_new = node("Mul", [reset, node("Add", [own_new, weights("back_bias")], "own_new_")], "own_new_reset")
     new = node("Tanh", [node("Add", [input_new, own_new], "new_")], "new")
-    # remembered + tick (1 - keep) (new - remembered)
+    # The new state is remembered + tick (1 - keep) (new - remembered).
     change = node("Sub", [new, "remembered"], "change")
     change = node("Sub", [change, node("Mul", [keep, change], "change_kept_out")], "change_let_in")
     return node("Add", ["remembered", node("Mul", [change, "tick"], "change_now")], "remembered_now")

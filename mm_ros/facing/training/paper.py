@@ -1,8 +1,9 @@
-"""Facing network of Ponton 2022, trained by Algorithm 1: unrolled over r frames, with the loss of the last frame only.
+"""The facing network of Ponton 2022, trained by the paper's Algorithm 1: r frames in a row, loss of the last one only.
 
-The network has two hidden layers of 32 units, ReLU, mean squared error, no augmentation, 60 Hz. The training differs
-from the paper in three points: AdamW (decoupled weight decay), larger batches with a larger learning rate (one core),
-and the previous prediction is fed back as a facing on the floor instead of six free numbers.
+The network has two hidden layers of 32 units with ReLU. It is trained by the mean squared error on motion at 60 Hz,
+without augmentation. The training differs from the paper in three points. The optimizer is AdamW (decoupled weight
+decay). The batches and the learning rate are larger, because the training runs on one core. The previous prediction is
+fed back as a direction on the floor instead of six free numbers.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from mm_ros.maths.jit import njit
 from mm_ros.tracking.simulation import TrackerTrack
 
 WIDTH = 32
-TRACKERS = 36  # number of inputs from trackers; the other inputs are the previous prediction
+TRACKERS = 36  # number of inputs that describe the trackers; the other inputs are the prediction of the frame before
 
 
 class PaperNetwork(nn.Module):
@@ -41,7 +42,9 @@ class PaperNetwork(nn.Module):
 
 
 def tables(motions: list[Motion]) -> tuple[F32, F64, F64, list[int]]:
-    """Tracker inputs (N, 36), headings (N,), body yaws (N,), and the index of the first row of each clip."""
+    """Return the inputs from trackers (N, 36), the headings (N,) [rad], the true facings (N,) [rad], and the index of
+    the first row of each clip.
+    """
     rng = np.random.default_rng(0)
     rows, headings, yaws, firsts, at = [], [], [], [], 0
     full, held = np.empty(PAPER_INPUTS), (1.0, 0.0)
@@ -78,7 +81,7 @@ def train_paper(
     rng = np.random.default_rng(seed)
     for step in range(steps):
         i = torch.from_numpy(rng.choice(starts, batch))
-        # The first frame's previous prediction is the truth; the others use the network's own prediction.
+        # The first of the r frames reads the true facing as the previous prediction; the others read the predicted one.
         c, s = torch.cos(relative[i - 1]), torch.sin(relative[i - 1])
         out = torch.empty(0)
         for j in range(r):
@@ -99,7 +102,7 @@ def train_paper(
 def _unrolled(
     network: PaperNetwork, x: Tensor, turn: Tensor, c: Tensor, s: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Run one frame; the last facing (cos, sin) is first turned into the new heading frame."""
+    """Predict one frame. The last facing (cos, sin) is first rotated to axes with x in the heading of this frame."""
     tc, ts = torch.cos(turn), torch.sin(turn)
     c, s = c * tc + s * ts, s * tc - c * ts
     zero = torch.zeros_like(c)
@@ -109,7 +112,7 @@ def _unrolled(
 
 
 def run_freely(network: PaperNetwork, track: TrackerTrack, headings: F64) -> F64:
-    """Facings (F,) [rad], in which each frame uses the network's own previous prediction."""
+    """Return the predicted facings (F,) [rad]. Each frame reads the prediction of the frame before."""
     weights = [t.detach().numpy().astype(np.float64) for t in network.layers.parameters()]
     mean, scale = network.mean.numpy().astype(np.float64), network.scale.numpy().astype(np.float64)
     return np.asarray(

@@ -1,8 +1,8 @@
-"""Recurrent members of the facing network: a gated recurrent unit (GRU) added to the inputs of a plain member.
+"""Recurrent members of the facing network. A recurrent member is a plain member with a gated recurrent unit (GRU).
 
-The errors of recurrent members differ from those of plain members, so the mean of both kinds is better. The state
-changes only at ticks of about 30 Hz while the output is computed at every frame, so that results at 72, 90 and 120 Hz
-agree.
+The errors of recurrent members differ from the errors of plain members, so the mean of both kinds is more accurate. The
+output is computed at every frame. But the state changes only at about 30 frames per second (at ticks), so that the
+results at 72, 90 and 120 Hz agree.
 """
 
 from __future__ import annotations
@@ -17,18 +17,21 @@ from torch import Tensor, nn
 
 from mm_ros.body.types import F64
 
-SEEN = 50  # number of inputs of the GRU: those of the current frame, without the averages
-TICK = 0.0265  # s; minimum time between two ticks, which gives 33 ms at 90 and 120 Hz, 28 ms at 72 Hz
+SEEN = 50  # number of inputs that the GRU reads; these are all inputs except the averages
+TICK = 0.0265  # minimum time between two ticks [s]; ticks are 33 ms apart at 90 and 120 Hz, and 28 ms at 72 Hz
 
 
 class RecurrentMembers(nn.Module):
-    """Members that start as plain members whose first layer also reads a state of `units` numbers."""
+    """Recurrent members, whose first layer also reads a state of `units` numbers.
+
+    At the start of the training they have the weights of plain members.
+    """
 
     def __init__(self, units: int, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> None:
         super().__init__()
         members, inputs, width = weights[0].shape
         self.units = units
-        # The three blocks of weights: keep gate, reset gate, new state
+        # The last axis of the weights has three blocks: for the gate keep, for the gate reset, and for the new state.
         self.into = _uniform(math.sqrt(3 / SEEN), members, SEEN, 3 * units)
         self.into_bias = nn.Parameter(torch.zeros(members, 1, 3 * units))
         self.back = _uniform(math.sqrt(1 / units), members, units, 3 * units)
@@ -37,7 +40,7 @@ class RecurrentMembers(nn.Module):
         self.weights = nn.ParameterList(w.detach().clone() for w in weights)
         self.biases = nn.ParameterList(b.detach().clone() for b in biases)
         with torch.no_grad():
-            self.into_bias[..., :units] = 2.0  # at the start of the training, the gate keeps the state
+            self.into_bias[..., :units] = 2.0  # with this bias the state changes slowly at the start of the training
 
     def nothing(self, count: int) -> Tensor:
         return torch.zeros(len(self.into), count, self.units)
@@ -47,14 +50,14 @@ class RecurrentMembers(nn.Module):
         return torch.baddbmm(self.into_bias, x[:, :SEEN].expand(len(self.into), -1, -1), self.into)
 
     def tick(self, heard: Tensor, memory: Tensor) -> Tensor:
-        """Update the state: `heard` (M, N, 3 units), memory (M, N, units) → memory (M, N, units)."""
+        """Return the new state (M, N, units) after the state `memory` and the gate activations `heard`."""
         own, n = torch.bmm(memory, self.back), self.units
         keep, reset = torch.sigmoid(heard[..., : 2 * n] + own[..., : 2 * n]).split(n, -1)
         new = torch.tanh(heard[..., 2 * n :] + reset * (own[..., 2 * n :] + self.back_bias))
         return new + keep * (memory - new)
 
     def read(self, x: Tensor, memory: Tensor) -> Tensor:
-        """Outputs (M, N, OUTPUTS) for normalized inputs (N, D) and memory (M, N, units)."""
+        """Return the outputs (M, N, OUTPUTS) for normalized inputs (N, D) and the state `memory` (M, N, units)."""
         h = torch.baddbmm(self.biases[0], x.expand(len(self.into), -1, -1), self.weights[0])
         h = h + torch.bmm(memory, self.remembered)
         for w, b in zip(self.weights[1:], self.biases[1:], strict=True):
@@ -67,7 +70,7 @@ def _uniform(bound: float, *shape: int) -> nn.Parameter:
 
 
 def tick_of_frame(dt: F64) -> tuple[list[int], NDArray[np.int64]]:
-    """Frames of the ticks, and for each frame (F,) the index of the last tick at or before this frame."""
+    """Return the frames that are ticks, and for each frame (F,) the number of the last tick up to this frame."""
     at: list[int] = []
     count, since = np.empty(len(dt), np.int64), math.inf
     for frame, passed in enumerate(dt.tolist()):

@@ -1,4 +1,7 @@
-"""Training of the recurrent members, on parallel streams of sessions; the state continues from chunk to chunk."""
+"""Trains the recurrent members on many parallel sequences of sessions.
+
+The sequences are cut into chunks, and the state at the end of a chunk is the state at the start of the next one.
+"""
 
 from __future__ import annotations
 
@@ -18,23 +21,23 @@ from mm_ros.maths import rotations as rot
 if TYPE_CHECKING:
     from mm_ros.facing.training.train import TrainOptions
 
-STREAMS, CHUNK = 48, 64  # number of parallel streams; number of ticks of backpropagation through time
-JUDGED = 3  # every third tick enters the loss, because neighbouring ticks are redundant
-EACH = 2  # frames at 60 Hz per tick
+STREAMS, CHUNK = 48, 64  # number of parallel sequences, and number of ticks in a chunk of a sequence
+JUDGED = 3  # every third tick is part of the loss, because neighbouring ticks differ little
+EACH = 2  # number of frames at 60 Hz from one tick to the next
 LEARNING_RATE, WEIGHT_DECAY = 2.5e-3, 0.2  # of AdamW
-PASSES = 1.5  # ratio of the number of variants to that in the training of the plain members
-MAX_RATE = 12.0  # rad/s; faster turns are capture errors
+PASSES = 1.5  # factor on the number of variants with which the plain members are trained
+MAX_RATE = 12.0  # turn rate [rad/s] above which a frame is not used, because such turns are errors of the capture
 
 
 @dataclass
 class Streams:
-    """Ticks (T, B, …) of B parallel streams; each stream holds sessions one after the other."""
+    """The T ticks of B parallel sequences (T, B, …). Each sequence consists of several sessions."""
 
-    inputs: Tensor  # (T, B, 2, D) half precision: the frame of the tick and the next frame
+    inputs: Tensor  # inputs (T, B, 2, D) of the frame of each tick and of the next frame, in half precision
     targets: Tensor  # (T, B, 2)
     rates: Tensor
     dt: Tensor
-    goes_on: Tensor  # 0 at the first tick of a session, where the state is reset; else 1
+    goes_on: Tensor  # 0 at the first tick of a session, which resets the state; 1 at other ticks
 
     def __len__(self) -> int:
         return len(self.dt)
@@ -77,7 +80,7 @@ def _ticks(motion: Motion, donors: list[Motion], options: TrainOptions, rng: np.
 def fit_recurrent(
     network: FacingNetwork, motions: list[Motion], options: TrainOptions, tell: Callable[[str, int, int], None]
 ) -> None:
-    """Train `network.recurrent` on new variants; the plain members do not change."""
+    """Train the recurrent members of a network on new random variants. The plain members do not change."""
     members = network.recurrent
     assert members is not None
     optimizer = torch.optim.AdamW(members.parameters(), lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY)
@@ -91,7 +94,7 @@ def fit_recurrent(
             )
         memory = members.nothing(streams.dt.shape[1])
         for chunk in streams.chunks():
-            if done == steps:  # sessions that are joined in another random order may give one chunk more
+            if done == steps:  # the sessions are joined at random, so a pass may have one chunk more than the first one
                 break
             memory = _fit_chunk(network, optimizer, chunk, memory, options.jitter, done % JUDGED)
             schedule.step()
@@ -102,7 +105,7 @@ def fit_recurrent(
 def _fit_chunk(
     network: FacingNetwork, optimizer: torch.optim.Optimizer, chunk: Streams, memory: Tensor, jitter: float, first: int
 ) -> Tensor:
-    """Take one optimizer step on a chunk, and return the state at its end."""
+    """Take one step of the optimizer on a chunk, and return the state at the end of the chunk."""
     members = network.recurrent
     assert members is not None
     x = network.normalized(chunk.inputs.float())
@@ -114,7 +117,7 @@ def _fit_chunk(
         states.append(memory)
     at = slice(min(first, ticks - 1), None, JUDGED)
     judged, kept = chunk[at], torch.stack(states, 1)[:, at]
-    both = kept.unsqueeze(3).expand(-1, -1, -1, 2, -1).flatten(1, 3)  # both frames of a tick use the same state
+    both = kept.unsqueeze(3).expand(-1, -1, -1, 2, -1).flatten(1, 3)  # the two frames of a tick read the same state
     count = len(members.into)
     out = members.read(x[at].flatten(0, 2), both).reshape(count, -1, 2, 4)
     rates = judged.rates.flatten()

@@ -1,4 +1,4 @@
-"""Training of the facing network: variants of motion capture, fit, leave-subjects-out validation, ONNX file."""
+"""Trains the facing network on random variants of motion capture, validates it, and writes it to an ONNX file."""
 
 from __future__ import annotations
 
@@ -34,24 +34,25 @@ from mm_ros.facing.training.streams import MAX_RATE, fit_recurrent
 from mm_ros.facing.training.validate import measure, merged
 from mm_ros.maths import rotations as rot
 
-Tell = Callable[[str, int, int], None]  # callback with the name of the step, the number done, and the total number
+# callback that reports progress: the name of the task, how many of its parts are done, and how many parts it has
+Tell = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
 class TrainOptions:
     seed: int = 0
-    variants: int = 8  # random variants of all motion per epoch
-    epochs: int = 6  # each epoch draws new variants, because drawing takes less time than fitting
+    variants: int = 8  # number of random variants of each motion in an epoch
+    epochs: int = 6  # number of epochs; each epoch draws new variants, because this takes less time than the fit
     batch: int = 1024
     learning_rate: float = 2e-3
-    weight_decay: float = 2.0  # this value is large because the error on held-out subjects is 6.6° at 0.1 and 6.2° at 2
+    weight_decay: float = 2.0  # the facing error on subjects that were not trained on is 6.6° at 0.1 and 6.2° at 2
     jitter: float = 0.05
-    joined: int = 6  # maximum number of clips in one session
-    stride: int = 3  # frames between samples
+    joined: int = 6  # maximum number of clips that are joined to one session
+    stride: int = 3  # number of frames from one sample to the next
     plan: NetworkPlan = field(default_factory=NetworkPlan)
     augmentation: Augmentation = field(default_factory=Augmentation)
-    # Recurrent members easily learn that heads mostly turn with bodies, so their training data has more clips in which
-    # the head looks around.
+    # Recurrent members easily learn that a head mostly turns with the body. Therefore the head looks around in more
+    # clips of their training data.
     recurrent_augmentation: Augmentation = field(
         default_factory=lambda: replace(Augmentation(), look_around=0.9, look_sideways=0.1)
     )
@@ -61,7 +62,10 @@ class TrainOptions:
 
 @dataclass
 class Pool:
-    """Pairs of neighbouring frames: inputs (N, 2, D) half precision, facing minus heading (N, 2), rate, dt."""
+    """Training data: N pairs of neighbouring frames.
+
+    `inputs` (N, 2, D) are the inputs in half precision, and `targets` (N, 2) the true facings minus the headings [rad].
+    """
 
     inputs: Tensor
     targets: Tensor
@@ -110,7 +114,7 @@ def fit(motions: list[Motion], options: TrainOptions, tell: Tell) -> FacingNetwo
     shuffle = torch.Generator().manual_seed(options.seed)
     for epoch in range(options.epochs):
         if epoch:
-            del pool  # frees a gigabyte before the next pool is made
+            del pool  # this frees a gigabyte before the training data of the next epoch is made
             pool = pool_of(motions, options, tell, epoch)
         batches = torch.randperm(len(pool), generator=shuffle).split(options.batch)[:each]
         for done, i in enumerate(batches, 1):
@@ -137,7 +141,7 @@ def _fit_batch(network: FacingNetwork, optimizer: torch.optim.Optimizer, pool: P
 
 
 def folds_of(clips: Sequence[Clip], count: int) -> list[set[str]]:
-    """Subjects in `count` groups of about equal duration; longer subjects are assigned first."""
+    """Divide the subjects into `count` groups with about the same total duration of their clips."""
     seconds: dict[str, float] = {}
     for clip in clips:
         seconds[clip.subject] = seconds.get(clip.subject, 0.0) + clip.seconds
@@ -154,15 +158,17 @@ def folds_of(clips: Sequence[Clip], count: int) -> list[set[str]]:
 class Outcome:
     network: FacingNetwork
     papers: dict[str, PaperNetwork]
-    figures: dict[str, Any]  # nested maps: "as captured" or "without head bias", predictor, condition, summary
+    # summary of the errors by head yaw ("as captured" or "without head bias"), predictor and condition
+    figures: dict[str, Any]
 
 
 def train(
     clips: Sequence[Clip], options: TrainOptions, tell: Tell, early: Callable[[Outcome], None] | None = None
 ) -> Outcome:
-    """Train on all subjects for the file, then validate by leave-subjects-out training.
+    """Train the network on all subjects, and then measure its errors by cross-validation.
 
-    `early` is called with the outcome before the validation.
+    The cross-validation trains further networks without some subjects, and measures their errors on these subjects.
+    `early` is called before the cross-validation with the networks that were trained on all subjects.
     """
     torch.set_num_threads(1)
     subjects = {c.subject for c in clips}
@@ -213,7 +219,7 @@ def _networks(
 
 
 def metadata_of(outcome: Outcome, options: TrainOptions, clips: Sequence[Clip], credit: str) -> dict[str, str]:
-    """Metadata of the file; values are text, as ONNX requires."""
+    """Return the metadata of the network file. All values are texts, as ONNX requires."""
     network = outcome.network
     return {
         "kind": "facing",
@@ -250,7 +256,7 @@ def _memory_of(network: FacingNetwork) -> dict[str, str]:
 
 
 def weights_hash(network: torch.nn.Module) -> str:
-    """Hash of the weights; equal for the same seed, data and machine."""
+    """Return a hash of the weights. It is the same for trainings with the same seed and data on the same machine."""
     digest = hashlib.blake2b(digest_size=8)
     for name, value in sorted(network.state_dict().items()):
         digest.update(name.encode() + value.numpy().tobytes())
@@ -271,7 +277,7 @@ def save(outcome: Outcome, path: Path, options: TrainOptions, clips: Sequence[Cl
 
 
 def write(path: Path, content: bytes) -> Path:
-    """Write to a temporary file and rename it, so that processes with the old file open keep the old content."""
+    """Write a temporary file and rename it to `path`, so that a process that reads the old file is not disturbed."""
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     with os.fdopen(handle, "wb") as file:
         file.write(content)

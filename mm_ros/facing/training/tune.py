@@ -1,4 +1,7 @@
-"""Hyper-parameter search by Ray Tune's ASHA, as in Ponton 2022; on a Ray cluster if RAY_ADDRESS names one."""
+"""Searches the best training options by the algorithm ASHA of Ray Tune, as in Ponton 2022.
+
+If the environment variable `RAY_ADDRESS` names a Ray cluster, the search runs on this cluster.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +22,17 @@ from mm_ros.facing.training.data import Motion, motion_of, without_head_bias
 from mm_ros.facing.training.train import Tell, TrainOptions, fit, folds_of
 from mm_ros.facing.training.validate import Errors, measure
 
-RUNGS = (1, 2, 4)  # epochs after which ASHA compares trials.
-# s; the search ends if no trial has reported a result for this time; the longest rung takes some minutes
+RUNGS = (1, 2, 4)  # numbers of epochs after which ASHA compares the trials
+# the search ends with an error if no trial has reported a result for this time [s]; the longest trial takes minutes
 PATIENCE = 1800.0
 
 
 def tuned(clips: Sequence[Clip], options: TrainOptions, trials: int, tell: Tell) -> TrainOptions:
-    """Options of the best of `trials`, by the mean error under stress on one held-out group of subjects."""
+    """Return the best of `trials` random options.
+
+    The options are compared by the mean facing error with bad trackers (condition "stress"), on subjects that are not
+    in the training data.
+    """
     if find_spec("ray") is None:
         raise MmRosError(f"--tune needs Ray Tune: {setup_command('tune')}. Without it the built-in values are used.")
     groups = folds_of(clips, 3)
@@ -59,7 +66,7 @@ def with_choice(options: TrainOptions, choice: dict[str, Any]) -> TrainOptions:
 
 
 def stress_error(motions: list[Motion], held: Sequence[Clip], options: TrainOptions) -> float:
-    """Mean error [deg] on `held` after training on `motions`."""
+    """Return the mean facing error [deg] on the clips `held`, after training on `motions`."""
     silent: Tell = lambda what, done, of: None  # noqa: E731
     network = fit(motions, options, silent)
     errors: dict[str, Errors] = measure(held, network.sequence, {}, options.seed)["network"]
@@ -69,17 +76,17 @@ def stress_error(motions: list[Motion], held: Sequence[Clip], options: TrainOpti
 def _trial(config: dict[str, Any], motions: list[Motion], held: Sequence[Clip], options: TrainOptions) -> None:
     from ray import tune
 
-    # One-cycle schedules cannot be compared half way, so each rung is a separate short training.
+    # The learning rate depends on the total number of epochs. Therefore each number of epochs is a training of its own.
     for epochs in RUNGS:
         own = replace(with_choice(options, config), epochs=epochs)
         tune.report({"degrees": stress_error(motions, held, own), "epochs": epochs})
 
 
 def patiently(search: Callable[[], Any], results: Callable[[], int], patience: float = PATIENCE) -> Any:
-    """Run `search` and return its result; raise MmRosError if `results()` does not grow for `patience` seconds.
+    """Return the result of `search()`. Raise MmRosError if `results()` does not increase for `patience` seconds.
 
-    Ray waits without limit for frozen workers, so Ray runs in a daemon thread. Waits are counted instead of read from a
-    clock, so that a time in which this process is frozen does not count.
+    Ray waits without limit for frozen workers, so Ray runs in a daemon thread. This function counts its waits instead
+    of reading a clock. Therefore a time in which this process is frozen does not count.
     """
     found: list[Any] = []
     failed: list[BaseException] = []

@@ -1,4 +1,4 @@
-"""Validation: errors in degrees of predictors on whole clips of held-out subjects."""
+"""Measures the errors of predictors of the facing on whole clips of subjects that are not in the training data."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from mm_ros.tracking import simulation as sim
 from mm_ros.tracking.calibration import standing_headset_height
 from mm_ros.tracking.simulation import RATE, Simulation, TrackerTrack
 
-Network = Callable[[F32, F64], F32]  # function from a session's inputs (F, INPUTS) and dt (F,) [s] to outputs (F, 4)
+Network = Callable[[F32, F64], F32]  # maps the inputs (F, INPUTS) and dt (F,) [s] of F frames to outputs (F, 4)
 
 LOOK = Simulation(look_around_rad=float(np.radians(60)))
-# Simulated trackers that are worse than usual: other grips, noise, lost controllers
+# These simulated trackers are worse than usual: grips vary more, poses are noisy, and controllers are lost.
 STRESS = replace(
     LOOK, grip_sd_rad=float(np.radians(28)), grip_sd_m=0.02, noise_m=0.002, noise_rad=float(np.radians(0.5)),
     dropouts_per_minute=6.0,
@@ -38,11 +38,11 @@ KINDS = ("stand", "turn on the spot", "forward", "backward", "sideways", "run", 
 
 @dataclass
 class Errors:
-    """Errors per frame, in degrees."""
+    """Errors of the predicted facing in each frame [deg], as one array per clip."""
 
     yaw: list[F64]
-    root: list[F64]  # errors relative to the facing of the hips alone
-    rate: list[F64]  # deg/s
+    root: list[F64]  # errors relative to the facing of the hips alone [deg]
+    rate: list[F64]  # errors of the rate of the facing [deg/s]
     kinds: list[Any]  # index into KINDS
 
     @classmethod
@@ -80,7 +80,7 @@ class Truth:
 
 
 def subject_axes(clips: Sequence[Clip]) -> dict[str, F64]:
-    """Head axes of each subject, from which the constant yaw error of the head markers is removed."""
+    """Return the axes of the head joint of each subject, without the constant yaw error of the head markers."""
     groups: dict[str, list[Clip]] = defaultdict(list)
     for clip in clips:
         groups[clip.subject].append(clip)
@@ -101,7 +101,7 @@ def measure(
     settings: OrientationSettings | None = None, remove_bias: bool = False,
     tell: Callable[[int, int], None] | None = None,
 ) -> dict[str, dict[str, Errors]]:  # fmt: skip
-    """Errors by predictor and condition; the paper's networks are measured only with both hands."""
+    """Return the errors by predictor and condition. The paper's networks are measured only with both hands tracked."""
     errors: dict[str, dict[str, Errors]] = defaultdict(lambda: defaultdict(Errors.empty))
     axes = subject_axes(clips) if remove_bias else {}
     for k, clip in enumerate(clips):
@@ -127,7 +127,7 @@ def predictions(
     track: TrackerTrack, height: float, network: Network, papers: dict[str, PaperNetwork],
     settings: OrientationSettings | None = None,
 ) -> dict[str, F64]:  # fmt: skip
-    """Facings (F,) of every predictor, as the stage would predict them frame by frame."""
+    """Return the facings (F,) [rad] of each predictor, which are the same as `OrientationStage` would predict."""
     settings = settings or OrientationSettings(predictor="network")
     inputs, headings = inputs_of(track, height)
     dt = np.diff(track.stamps_ns, prepend=track.stamps_ns[:1]) * 1e-9
@@ -157,7 +157,7 @@ def inputs_of(track: TrackerTrack, height: float) -> tuple[F32, F64]:
 
 
 def truth_of(positions: Any, rate: float, frames: int) -> Truth:
-    """True facing and motion kind at the trackers' rate."""
+    """Return the true facing and the kind of motion in each frame of the trackers."""
     times, own = np.arange(frames) / RATE, np.arange(len(positions)) / rate
     facing = sim.facing(positions[:, LEFT_UPPER_LEG], positions[:, RIGHT_UPPER_LEG])
     yaw = np.interp(times, own, np.unwrap(facing_of_body(positions)))
@@ -166,7 +166,7 @@ def truth_of(positions: Any, rate: float, frames: int) -> Truth:
 
 
 def kinds_of(positions: Any, yaw: F64, times: F64, own: F64) -> Any:
-    """Motion kind (F,) of each frame, as an index into KINDS; it depends on the half second around the frame."""
+    """Return the kind of motion (F,) in the half second around each frame, as an index into `KINDS`."""
     half = int(0.25 * RATE)
 
     def change(a: F64) -> F64:
@@ -193,7 +193,7 @@ def _without(track: TrackerTrack, roles: Sequence[int]) -> TrackerTrack:
 
 
 def merged(parts: Sequence[dict[str, dict[str, Errors]]]) -> dict[str, dict[str, dict[str, Any]]]:
-    """Merge the folds to summaries over all frames, by predictor and condition."""
+    """Merge the errors of the parts of a cross-validation to summaries over all frames, by predictor and condition."""
     out: dict[str, dict[str, dict[str, Any]]] = {}
     for predictor, rows in parts[0].items():
         out[predictor] = {}
