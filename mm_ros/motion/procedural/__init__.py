@@ -1,4 +1,4 @@
-"""Procedural motion from planned footsteps, with known ground truth. See docs/procedural-motion.md."""
+"""Synthetic full-body motion that is computed from planned footsteps (see docs/procedural-motion.md)."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from mm_ros.motion.procedural.tagging import tags_of
 
 __all__ = ["make_clips"]
 
-WANDERS, WANDER_S = 4, 40.0  # number and duration of clips with random legs
+WANDERS, WANDER_S = 4, 40.0  # number and duration [s] of clips with random walks
 
 
 def make_clips(seed: int = 0, progress: Callable[[float], None] | None = None) -> list[Clip]:
-    """Make clips of all kinds at 60 Hz on the default skeleton. Equal seeds give equal bytes.
+    """Make clips of all kinds of motion at 60 Hz on the default skeleton; equal seeds give equal clips.
 
-    Most turns and sideways steps of the recipes go left; mirror the clips for the right side. `progress` is called with
-    the completed share (0 to 1).
+    Most turns and sideways steps are to the left, so a database should also contain mirrored clips. The function calls
+    `progress` with the share of finished clips (0 to 1).
     """
     todo = [*recipes(), *_wanders(seed)]
     clips = []
@@ -44,7 +44,7 @@ def _manner(rng: np.random.Generator) -> Manner:
 
 
 def _wanders(seed: int) -> list[Recipe]:
-    """Return recipes of VR users' motion in a room: a few steps, a stop, a turn, a few lateral steps."""
+    """Return recipes for random motion of headset users in a room, such as steps in all directions, stops and turns."""
     out = []
     for i in range(WANDERS):
         script = Script(np.random.default_rng([seed, i]), room_m=1.6)
@@ -54,7 +54,7 @@ def _wanders(seed: int) -> list[Recipe]:
 
 
 def _blend(legs: tuple[Leg, ...]) -> float:
-    """Return a blend time that limits the acceleration between legs to about 2.5 m/s²."""
+    """Return a blend time for the segments (legs) of a walk that limits the acceleration to about 2.5 m/s²."""
     velocities = np.array([(leg.forward + leg.room[0], leg.left + leg.room[1]) for leg in legs])
     change = np.linalg.norm(np.diff(velocities, axis=0), axis=1).max(initial=0.0)
     return float(np.clip(change / 2.2 / np.sqrt(2 * np.pi), 0.15, 0.36))

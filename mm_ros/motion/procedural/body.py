@@ -1,4 +1,4 @@
-"""Full-body motion from the desired motion and the feet: pelvis, spine, head, arms, legs."""
+"""Computation of full-body motion (pelvis, spine, head, arms and legs) from the desired motion and the feet."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ from mm_ros.motion.procedural.footsteps import ANKLE_BEHIND, Step, plan_footstep
 from mm_ros.motion.procedural.geometry import about, leg_rotations, mirror_quaternion
 
 Array = Any
-PENDULUM = 3.2  # 1/s, sqrt(g / height of the centre of mass)
-SUPPORT_S = 0.26  # standard deviation of the Gaussian that smooths the support
-KNEE_MIN = np.radians(5.0)  # least bend of a swing knee
-KNEE_PLANTED = np.radians(9.0)  # least bend of a stance knee
-KNEE_SOFT_M = 0.003  # rad; width of the soft transition to these two limits
+PENDULUM = 3.2  # frequency [1/s] of an inverted pendulum with the height of the body's centre of mass
+SUPPORT_S = 0.26  # standard deviation [s] of the Gaussian filter that smooths the path of the support point
+KNEE_MIN = np.radians(5.0)  # minimum bend of the knee while the foot is in the air
+KNEE_PLANTED = np.radians(9.0)  # minimum bend of the knee while the foot is on the floor
+KNEE_SOFT_M = 0.003  # the length [m] of a leg in the air approaches its limit smoothly within this distance
 LEGS = (
     (LEFT_UPPER_LEG, LEFT_LOWER_LEG, LEFT_FOOT, LEFT_TOES),
     (RIGHT_UPPER_LEG, RIGHT_LOWER_LEG, RIGHT_FOOT, RIGHT_TOES),
@@ -61,24 +61,24 @@ ARMS = (
 
 @dataclass(frozen=True)
 class Manner:
-    """Parameters of one person's movement style. For factors, 1 is the average person."""
+    """Parameters of the movement style of a person; factors are 1 for an average person."""
 
     bob: float = 1.0
     arm_swing: float = 1.0
-    elbow: float = 0.30  # rad at rest
+    elbow: float = 0.30  # bend of the elbow at rest [rad]
     pelvis_yaw: float = 1.0
-    stoop: float = 0.03  # rad; forward pitch of the chest
+    stoop: float = 0.03  # forward pitch of the chest [rad]
 
 
 @dataclass
 class Body:
-    """Global poses of the trunk that determine the joint rotations."""
+    """Position of the pelvis, and rotations of pelvis, chest and head, in the room."""
 
     pelvis: F64  # (F, 3)
     pelvis_rotation: F64  # (F, 4) room
     chest_rotation: F64
     head_rotation: F64
-    stride: F64  # (F,) m; distance by which the left foot is ahead of the right foot
+    stride: F64  # (F,) distance [m] by which the left foot is ahead of the right foot
 
 
 def make_motion(
@@ -88,7 +88,7 @@ def make_motion(
     manner: Manner | None = None,
     feet: tuple[Step, Step] | None = None,
 ) -> tuple[Clip, list[Step]]:
-    """Make the clip and the footsteps of a desired motion. `feet`: left and right foot at the start."""
+    """Make a clip and the footsteps of a desired motion; `feet` holds the last steps before its start, if any."""
     rng = np.random.default_rng(seed)
     times = np.arange(len(desired)) / desired.rate
     steps = plan_footsteps(desired, rng, feet=feet)
@@ -128,8 +128,8 @@ def _trunk(desired: DesiredMotion, ground: ft.Ground, manner: Manner, rng: np.ra
     wander = sm.noise(rng, n, 2, 1.1, rate) * np.array([0.006, 0.016]) * standing[:, None] * alive
     support = ground.support + wander[:, :1] * forward + wander[:, 1:] * left
     run = desired.posture["run"]
-    # People do not walk like a stiff pendulum. Therefore the centre of mass is the mean of that of a pendulum and of
-    # the smoothed support; when running, it is that of the support alone.
+    # The centre of mass in walking is between that of an inverted pendulum and the smoothed support point. In running,
+    # it follows the smoothed support point alone.
     pendulum = sm.gaussian(sm.bounded_pendulum(support, PENDULUM, rate), 0.05, rate)
     share = 0.5 * (1 - run[:, None])
     centre = share * pendulum + (1 - share) * sm.gaussian(support, SUPPORT_S, rate)
@@ -176,7 +176,7 @@ def _trunk(desired: DesiredMotion, ground: ft.Ground, manner: Manner, rng: np.ra
 
 
 def _travel_evenly(centre: Array, desired: DesiredMotion, forward: Array, left: Array) -> Array:
-    """Return a correction along the path: the body moves more evenly than the feet, mostly in sideways walking."""
+    """Return a correction of the position along the path, because the body moves more evenly than the feet."""
     velocity = desired.velocity[:, :1] * forward + desired.velocity[:, 1:] * left
     way = sm.gaussian(velocity, 0.2, desired.rate)
     speed = np.linalg.norm(way, axis=1, keepdims=True)
@@ -192,7 +192,7 @@ def _lead(x: Array, frames: int) -> Array:
 
 
 def _facing_of_feet(desired: DesiredMotion, ground: ft.Ground) -> Array:
-    """Return the pelvis' facing: 0.7 of the mean of the feet, 0.3 of the desired facing."""
+    """Return the facing of the pelvis: 0.7 times the mean facing of the feet plus 0.3 times the desired facing."""
     turned = [rot.wrap_angle(f.yaw - desired.yaw) for f in ground.feet]
     return desired.yaw + 0.35 * (turned[0] + turned[1])
 
@@ -202,7 +202,10 @@ def _euler(yaw: Array, pitch: Array, roll: Array) -> Array:
 
 
 def _bob(phase: Array, speed: Array, run: Array, standing: Array, manner: Manner, desired: DesiredMotion) -> Array:
-    """Return the pelvis' bobbing: in walking highest over the stance foot; in running lowest, with flight at g."""
+    """Return the vertical motion of the pelvis during each step.
+
+    When the pelvis is above the foot on the floor, it is at its highest point in walking, and at its lowest in running.
+    """
     along = np.abs(sm.gaussian(desired.velocity[:, 0], 0.25, desired.rate))
     walk = (0.0075 + 0.012 * np.minimum(along, 1.9)) * manner.bob
     amplitude = ((1 - run) * walk - run * 0.034) * (1 - standing)
@@ -215,7 +218,7 @@ def _raised(tiptoe: Array) -> Array:
 
 
 def _reach(pelvis: Array, rotation: Array, ground: ft.Ground, offsets: Array) -> Array:
-    """Return the maximum pelvis height at which stance knees bend by at least KNEE_PLANTED."""
+    """Return the maximum height of the pelvis at which the knees above feet on the floor are sufficiently bent."""
     out = np.full(len(pelvis), np.inf)
     for (upper, lower, foot, _), motion in zip(LEGS, ground.feet, strict=True):
         hip = rot.rotate(rotation, np.broadcast_to(offsets[upper], pelvis.shape))
@@ -227,7 +230,7 @@ def _reach(pelvis: Array, rotation: Array, ground: ft.Ground, offsets: Array) ->
 
 
 def _hold_swing_in_reach(body: Body, ground: ft.Ground, offsets: Array) -> None:
-    """Limit the positions of swinging feet, in place, to the reach of a leg whose knee is bent by KNEE_MIN."""
+    """Move feet in the air towards the hips in `ground`, so that the knee is bent by at least KNEE_MIN."""
     for (upper, lower, foot, _), motion in zip(LEGS, ground.feet, strict=True):
         hip = body.pelvis + rot.rotate(body.pelvis_rotation, np.broadcast_to(offsets[upper], body.pelvis.shape))
         longest = (abs(offsets[lower, 2]) + abs(offsets[foot, 2])) * np.cos(KNEE_MIN / 2)
@@ -239,9 +242,7 @@ def _hold_swing_in_reach(body: Body, ground: ft.Ground, offsets: Array) -> None:
 
 
 def _place_root(positions: Array, rotations: Array, body: Body, rate: float) -> None:
-    """Set the virtual root (projection of the pelvis, smoothed as for imported motion) and the hips relative to this
-    root.
-    """
+    """Write the poses of the virtual root and of the hips. The root is the smoothed projection of the pelvis."""
     xy = savitzky_golay(body.pelvis[:, :2], 31)
     yaw = savitzky_golay(np.unwrap(rot.yaw_of(body.pelvis_rotation)), 61)
     root = about(2, yaw)
@@ -261,7 +262,10 @@ def _bend_spine(rotations: Array, body: Body) -> None:
 
 
 def arm_rotations(swing: Array, abduct: Array, inward: Array, elbow: Array) -> tuple[Array, Array]:
-    """Return local rotations of the left upper and lower arm. Angles: forward, outward, elbow plane, elbow flexion."""
+    """Return the rotations of the left upper arm and forearm relative to their parent joints.
+
+    The angles are: `swing` forward, `abduct` outward, `inward` about the upper arm, and `elbow` for its bend.
+    """
     upper = rot.multiply(rot.multiply(about(1, -swing), about(0, abduct - np.pi / 2)), about(1, inward))
     return upper, about(2, -elbow)
 
@@ -273,15 +277,15 @@ def _swing_arms(
     run = desired.posture["run"]
     lean = desired.posture["lean"]
     speed = _step_speed(desired)
-    low = np.minimum(desired.posture["sink"] / 0.4, 1.0)  # in a crouch, the hands are in front of and beside the knees
+    low = np.minimum(desired.posture["sink"] / 0.4, 1.0)  # the hands of a crouching person are beside the knees
     for side, (shoulder, upper, lower, hand) in enumerate(ARMS):
         sign = 1.0 if side == 0 else -1.0
         own = sm.noise(rng, n, 3, 0.8, rate) * np.array([0.03, 0.015, 0.05]) * desired.liveliness[:, None]
-        # The arm swings with the opposite leg, and hangs vertically when the trunk leans.
+        # The arm swings with the opposite leg.
         drive = -sign * sm.gaussian(body.stride, 0.06, rate)
         swing = manner.arm_swing * (0.38 + 0.12 * run) * drive - 0.10 + 0.07 * np.minimum(speed, 1.5)
         swing = swing + 0.8 * lean + own[:, 0] - 0.1 * run
-        forward = 0.5 * (drive + np.hypot(drive, 0.15))  # the flexion is near 0 when the arm is behind the body
+        forward = 0.5 * (drive + np.hypot(drive, 0.15))  # near 0 while the arm is behind the body
         elbow = manner.elbow + 0.10 * np.minimum(speed, 1.6) + 0.25 * (drive + 0.3) * sm.ramp(speed, 0.2, 1.2)
         elbow = (1 - run) * elbow + run * (1.45 + 0.25 * drive) + own[:, 2] + 0.2 * lean + 0.5 * low
         inward = 0.10 + 0.30 * forward + 0.25 * run
@@ -298,7 +302,7 @@ def _swing_arms(
 
 
 def _toes_above_floor(motion: ft.FootMotion) -> Array:
-    """Return the pitch of the toes relative to the foot, limited so that the tips stay above the floor."""
+    """Return the pitch of the toes relative to the foot, limited so that their tips are not below the floor."""
     ball = motion.ankle[:, 2] + ft.turned(ft.BALL - ft.ANKLE, motion.pitch)[:, 1] - ft.BALL[1]
     steepest = np.arcsin(np.clip(0.85 * ball / (ft.TIP[0] - ft.BALL[0]), 0.0, 1.0))
     return np.minimum(motion.pitch + motion.toe_pitch, steepest) - motion.pitch
@@ -308,7 +312,7 @@ def _place_legs(rotations: Array, body: Body, ground: ft.Ground, offsets: Array)
     for side, ((upper, lower, foot, toes), motion) in enumerate(zip(LEGS, ground.feet, strict=True)):
         hip = body.pelvis + rot.rotate(body.pelvis_rotation, np.broadcast_to(offsets[upper], body.pelvis.shape))
         pelvis_yaw = rot.yaw_of(body.pelvis_rotation)
-        # The direction of the knee is between the directions of the foot and the pelvis.
+        # The knee points to a direction between the directions of the foot and of the pelvis.
         yaw = pelvis_yaw + 0.65 * rot.wrap_angle(motion.yaw - pelvis_yaw) + (0.03 if side == 0 else -0.03)
         pole = np.stack([np.cos(yaw), np.sin(yaw), np.zeros_like(yaw)], -1)
         thigh, shank = abs(offsets[lower, 2]), abs(offsets[foot, 2])

@@ -1,5 +1,6 @@
-"""The desired motion of a walker: path of the body over the floor, and posture. The footsteps are planned from the
-desired motion.
+"""The desired motion of a synthetic person: the path of the body over the floor, and its posture.
+
+The footsteps are planned for this motion. A walk consists of segments, called legs.
 """
 
 from __future__ import annotations
@@ -17,24 +18,27 @@ CHANNELS = ("sink", "lean", "tiptoe", "run", "look_yaw", "look_pitch")
 
 @dataclass(frozen=True)
 class Leg:
-    """One segment of a walk, with velocities relative to the facing (`forward`, `left`) and to the room (`room`)."""
+    """A segment of a walk.
+
+    Its velocity is the sum of `room`, in the axes of the room, and of `forward` and `left`, in those of the person.
+    """
 
     seconds: float
     forward: float = 0.0  # m/s
     left: float = 0.0
     room: tuple[float, float] = (0.0, 0.0)
     turn: float = 0.0  # rad/s, counter-clockwise
-    sink: float = 0.0  # m; height of the pelvis below its standing height
-    lean: float = 0.0  # rad; forward pitch of the chest
-    tiptoe: float = 0.0  # rad; pitch of the foot with the heel up
+    sink: float = 0.0  # distance [m] of the pelvis below its height in standing
+    lean: float = 0.0  # forward pitch of the chest [rad]
+    tiptoe: float = 0.0  # pitch of the feet [rad], positive if the heels are up
     run: float = 0.0  # 0: walk, 1: run
-    look_yaw: float = 0.0  # rad; yaw of the head relative to the body
-    look_pitch: float = 0.0  # rad; pitch of the head, positive down
+    look_yaw: float = 0.0  # yaw of the head relative to the body [rad]
+    look_pitch: float = 0.0  # pitch of the head [rad], positive downwards
 
 
 @dataclass
 class DesiredMotion:
-    """Desired motion of the body at each frame."""
+    """The desired motion of the body in each frame."""
 
     rate: float
     position: F64  # (F, 2) position of the body on the floor
@@ -42,7 +46,7 @@ class DesiredMotion:
     velocity: F64  # (F, 2) forward, left
     turn: F64  # (F,) rad/s
     posture: dict[str, F64] = field(default_factory=dict)  # CHANNELS → (F,)
-    liveliness: F64 = field(default_factory=lambda: np.ones(1))  # (F,) or (1,): amplitude of breath, sway and tremor
+    liveliness: F64 = field(default_factory=lambda: np.ones(1))  # (F,) or (1,) factor on breath and small random motion
 
     def __len__(self) -> int:
         return len(self.yaw)
@@ -54,8 +58,10 @@ class DesiredMotion:
 def make_desired_motion(
     legs: list[Leg], blend_s: float = 0.16, position: tuple[float, float] = (0.0, 0.0), yaw: float = 0.0
 ) -> DesiredMotion:
-    """Sample `legs` at RATE. `blend_s`: standard deviation of the Gaussian that blends two legs; the blend lasts about
-    2.5 times as long.
+    """Compute the desired motion in each frame for a list of segments (legs).
+
+    A Gaussian filter with the standard deviation `blend_s` [s] smooths the transitions. A transition lasts about 2.5
+    times as long.
     """
     counts = [max(1, round(leg.seconds * RATE)) for leg in legs]
 

@@ -1,7 +1,7 @@
-"""Motion of both feet, position of the weight, and phase of the steps, from planned footsteps.
+"""Computation of the motion of both feet, and of the point that supports the weight, from planned footsteps.
 
-A foot rotates about its heel while the toes are up, and about its ball while the heel is up, so that the contact point
-never slides.
+A foot on the floor rotates about its heel while the toes are up, and about its ball while the heel is up. Therefore its
+contact point never slides.
 """
 
 from __future__ import annotations
@@ -16,44 +16,45 @@ from mm_ros.motion.procedural.footsteps import LEFT, RIGHT, Step
 from mm_ros.motion.procedural.smooth import minimum_jerk, quintic, ramp
 
 Array = Any
-# m; points of a flat foot: distance ahead of the ankle, height above the floor
+# Points of a foot that is flat on the floor: distance ahead of the ankle [m] and height above the floor [m]
 ANKLE = np.array([0.0, 0.07])
 BALL = np.array([0.13, 0.015])
 HEEL = np.array([-0.055, 0.0])
 TIP = np.array([0.20, 0.015])
-CLEARANCE_M = 0.015  # least height of toes and heel in the middle of a swing
-THROW, BRAKE = 2.5, 5.0  # accelerations at the start and end of a swing, in units of swing length / swing duration²
-MIDDLE = 0.055  # m; distance from the ankle to the middle of the sole
+CLEARANCE_M = 0.015  # minimum height of the sole above the floor in the middle of a swing (foot in the air)
+# Acceleration of the foot at the start and deceleration at the end of a swing; 1 is its length / its duration²
+THROW, BRAKE = 2.5, 5.0
+MIDDLE = 0.055  # horizontal distance [m] from the ankle to the middle of the sole
 
 
 @dataclass
 class FootMotion:
     ankle: F64  # (F, 3) room
     yaw: F64  # (F,)
-    pitch: F64  # (F,) positive with the heel up
+    pitch: F64  # (F,) pitch of the foot, positive if the heel is up
     toe_pitch: F64  # (F,) pitch of the toes relative to the foot
     planted: Any  # (F,) bool
 
 
 @dataclass
 class Ground:
-    """Motion of the feet, and the distribution of the weight."""
+    """The motion of both feet, and the distribution of the body's weight between them."""
 
     feet: tuple[FootMotion, FootMotion]
     support: F64  # (F, 2) room
     load_left: F64  # (F,) 0 … 1
-    phase: F64  # (F,) phase in steps; an integer in the middle of each support
-    standing: F64  # (F,) 1 while both feet stand
+    phase: F64  # (F,) number of steps; it is an integer in the middle of each support by one foot
+    standing: F64  # (F,) 1 while the person stands on both feet without stepping, else 0
 
 
 def turned(r: Array, pitch: Array) -> Array:
-    """Rotate r (2,) (forward, up) by `pitch` (…), heel up."""
+    """Rotate a vector `r` (forward, up) by the angles `pitch` (…), which are positive if the heel is up."""
     c, s = np.cos(pitch), np.sin(pitch)
     return np.stack([c * r[0] + s * r[1], -s * r[0] + c * r[1]], -1)
 
 
 def ankle_of(pitch: Array) -> Array:
-    """Return the ankle (forward, up) in the axes of the flat foot, for a sole that rotates about heel or ball."""
+    """Return the position (forward, up) of the ankle, relative to a flat foot, for a foot on the floor with a pitch."""
     pitch = np.asarray(pitch, float)
     up = BALL + turned(ANKLE - BALL, pitch)
     down = HEEL + turned(ANKLE - HEEL, pitch)
@@ -61,7 +62,7 @@ def ankle_of(pitch: Array) -> Array:
 
 
 def _ankle_motion(pitch: float, rate: float) -> tuple[Array, Array, Array]:
-    """Return position, velocity and acceleration of the ankle for a pitch that changes at constant `rate`."""
+    """Return position, velocity and acceleration of the ankle while the pitch of the foot changes at `rate`."""
     pivot = BALL if pitch >= 0 else HEEL
     r = turned(ANKLE - pivot, np.asarray(pitch))
     return pivot + r, rate * np.array([r[1], -r[0]]), -(rate**2) * r
@@ -69,7 +70,7 @@ def _ankle_motion(pitch: float, rate: float) -> tuple[Array, Array, Array]:
 
 @dataclass(frozen=True)
 class _Roll:
-    """Pitch and its rate at landing and lifting, and the duration of both phases."""
+    """Pitch of a foot and its time derivative when the foot lands and lifts, and the durations of both phases."""
 
     land: float
     land_rate: float
@@ -111,7 +112,7 @@ def _room(step_xy: Array, yaw: Array, forward: Array, up: Array) -> Array:
 
 
 def foot_motion(times: Array, steps: list[Step], tiptoe: Array, sink: Array) -> FootMotion:
-    """Return the motion of one foot; the first of `steps` must be before the first time."""
+    """Return the motion of one foot at `times`; the first step must be before the first time."""
     n = len(times)
     out = FootMotion(np.zeros((n, 3)), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n, bool))
     rolls = []
@@ -143,9 +144,8 @@ def _swing(
     s = (times[at] - leaving.lift) / duration
     base = tiptoe[at]
     pitch = quintic(s, duration, (roll.lift, roll.lift_rate, 0.0), (landing.land, landing.land_rate, 0.0)) + base
-    pitch -= (0.62 * max(roll.lift - 0.1, 0.0) + 0.5 * base) * _bump(
-        s
-    )  # the toes rise early in the swing, because otherwise they would touch the floor
+    # The toes rise early in the swing, because they would touch the floor otherwise.
+    pitch -= (0.62 * max(roll.lift - 0.1, 0.0) + 0.5 * base) * _bump(s)
     turn = leaving.yaw - step.yaw
     turn -= 2 * np.pi * np.round(turn / (2 * np.pi))
     ends = []
@@ -161,15 +161,14 @@ def _swing(
                 _room(np.zeros(2), yaw, a[0], a[1]),
             )
         )
-    # The foot leaves and reaches the floor with speed, because a slow start or end would look hesitant. Flat feet first
-    # rise.
+    # The foot starts and lands with a horizontal acceleration, because a slow start or end would look hesitant.
     along = (ends[1][0] - ends[0][0]) / duration**2 * np.array([1.0, 1.0, 0.0])
     throw = THROW * float(ramp(roll.lift + base[0], 0.15, 0.6))
     brake = BRAKE * (1 + 0.5 * leaving.run) * float(ramp(-landing.land, 0.0, 0.2) if leaving.run < 0.5 else 1.0)
     ends = [(p, v, a + k * along) for (p, v, a), k in zip(ends, (throw, -brake), strict=True)]
     ankle = quintic(s[:, None], duration, ends[0], ends[1])
     ankle[:, :2] += 64 * (s**3 * (1 - s) ** 3)[:, None] * leaving.detour
-    # Lower flat feet and runners' feet at the end of the swing, so that they do not scrape the floor.
+    # Flat feet and the feet of runners come from above at the end of a swing, so that they do not scrape the floor.
     length = float(np.hypot(*(leaving.position - step.position)))
     flat = min(0.10 * length, 0.04) * (1 - float(ramp(-landing.land, 0.0, 0.2)))
     ankle[:, 2] += (0.07 * leaving.run + flat * (1 - leaving.run)) * _bump(1 - s)
@@ -182,15 +181,15 @@ def _swing(
 
 
 def _bump(s: Array) -> Array:
-    """Return a bump of height 1 early in the swing; value, velocity and acceleration are 0 at both ends."""
+    """Return a curve over s (0 to 1) with a maximum of 1 at 3/8, whose first two derivatives are 0 at both ends."""
     return s**3 * (1 - s) ** 5 / ((3 / 8) ** 3 * (5 / 8) ** 5)
 
 
 def _lift_needed(s: Array, ankle_z: Array, pitch: Array, step: Step) -> float:
-    """Return the height of the bump that keeps the sole above the floor, with a minimum for a natural knee motion."""
+    """Return how high the foot must be lifted in a swing to keep its sole above the floor and to look natural."""
     speed = abs(step.forward)
     least = 0.006 + 0.004 * min(speed, 1.5) + 0.05 * step.run * min(speed, 4.0)
-    inside = (s > 0.22) & (s < 0.62)  # outside of this range the bump is too low to lift the sole
+    inside = (s > 0.22) & (s < 0.62)  # the range in which `_bump` is large
     if not inside.any():
         return least
     lowest = np.min([ankle_z + turned(p - ANKLE, pitch)[:, 1] for p in (BALL, HEEL, TIP)], axis=0)
@@ -216,16 +215,17 @@ def ground(times: Array, steps: list[Step], tiptoe: Array, sink: Array) -> Groun
 
 
 def _eased(times: Array, knots: Array, values: Array) -> Array:
-    """Interpolate (knots, values) with zero velocity at each knot."""
+    """Interpolate `values` at the times `knots` by a smooth curve that has zero velocity at each knot."""
     i = np.clip(np.searchsorted(knots, times, side="right") - 1, 0, len(knots) - 2)
     s = (times - knots[i]) / np.maximum(knots[i + 1] - knots[i], 1e-6)
     return values[i] + (values[i + 1] - values[i]) * ramp(s, 0.0, 1.0)
 
 
 def _supports(steps: list[Step], end: float, tiptoe: Array, times: Array) -> tuple[Array, Array, Array, Array]:
-    """Return starts, stops, first and last points (K, 2, 2), and load of the left foot, of each support.
+    """Return the K supports, which are times in which one foot or both feet carry the weight.
 
-    A long time of standing gets an additional support by both feet.
+    The result holds the start times, the end times, the first and last support points (K, 2, 2), and the share of the
+    weight on the left foot.
     """
     rows: list[tuple[float, float, Array, Array, float]] = []
     rest_s = 0.45

@@ -1,4 +1,4 @@
-"""Plan footsteps for a desired motion: when each foot lifts, and where and when it lands."""
+"""Plan the footsteps for a desired motion: at which time each foot lifts, and where and at which time it lands."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from mm_ros.maths.rotations import wrap_angle
 from mm_ros.motion.procedural.desired_motion import DesiredMotion
 
 LEFT, RIGHT = 0, 1
-WALK_RATIO = 0.375  # m/Hz, step length over cadence of a forward walk
-ANKLE_BEHIND = 0.03  # m; distance of the standing ankles behind the body's centre
-TOE_OUT = 0.10  # rad
-MOST_TOE_IN = 0.45  # rad; maximum inward angle between the feet
+WALK_RATIO = 0.375  # ratio of step length to cadence (steps per second) in a forward walk [m/Hz]
+ANKLE_BEHIND = 0.03  # distance [m] of the ankles behind the centre of the body in standing
+TOE_OUT = 0.10  # outward angle of each foot [rad]
+MOST_TOE_IN = 0.45  # maximum angle [rad] between the feet if their toes point inward
 
 
 @dataclass(frozen=True)
@@ -22,26 +22,26 @@ class Step:
     foot: int
     lift: float  # s
     contact: float  # s
-    position: F64  # (2,) position of the ankle on the floor plane, for a flat foot
+    position: F64  # (2,) horizontal position of the ankle while the foot is flat on the floor
     yaw: float
-    forward: float  # m/s; mean velocity along the foot, which determines the landing
-    pace: float  # s; time between contacts
+    forward: float  # mean velocity [m/s] in the direction of the foot, which determines how the foot lands
+    pace: float  # time [s] between the landings of both feet
     run: float
-    # m; maximum lateral detour of the swinging foot around the standing foot
+    # Maximum lateral displacement [m] of the foot in the air, to avoid the foot on the floor
     detour: F64 = field(default_factory=lambda: np.zeros(2))
 
 
 @dataclass(frozen=True)
 class Gait:
     pace: float  # s per step
-    duty: float  # share of the stride with the foot on the floor
-    half_width: float  # m; lateral distance of each foot from the middle
+    duty: float  # share of the time in which a foot is on the floor
+    half_width: float  # lateral distance [m] of each foot from the middle
 
 
 def gait_at(desired: DesiredMotion, first: float, last: float) -> Gait:
-    """Return the gait for the desired motion from `first` to `last` seconds."""
+    """Return the gait (duration and width of steps) for the desired motion from `first` to `last` seconds."""
     window = slice(desired.frame(first), desired.frame(last) + 1)
-    # The magnitudes are averaged, because in a reversal of direction the mean velocity is 0 although the feet are fast.
+    # The mean of the speed is used, because the mean velocity would be 0 in a reversal of direction.
     sign = 1.0 if desired.velocity[window, 0].mean() >= 0 else -1.0
     forward, left = np.abs(desired.velocity[window]).mean(axis=0) * (sign, 1.0)
     turn = float(np.abs(desired.turn[window]).mean())
@@ -50,9 +50,9 @@ def gait_at(desired: DesiredMotion, first: float, last: float) -> Gait:
     speed = float(np.hypot(forward, left))
     fastest = float(np.hypot(*desired.velocity[window].T).max())
     if run > 0.5:
-        # Recreational runners have about 160 steps per minute at most speeds.
+        # Recreational runners take about 160 steps per minute at most speeds.
         return Gait(1 / (2.42 + 0.13 * speed), 0.445 - 0.035 * (speed - 1.8), 0.035)
-    # Sideways steps are short, so that the feet do not cross; backward steps are shorter than forward ones.
+    # Sideways steps are short, because the feet would cross otherwise. Backward steps are shorter than forward steps.
     along = WALK_RATIO if forward >= 0 else 0.30
     share = (left / speed) ** 2 if speed > 1e-6 else 0.0
     ratio = 1 / ((1 - share) / along + share / 0.11) * (1 - min(0.35, 0.8 * sink))
@@ -64,12 +64,11 @@ def gait_at(desired: DesiredMotion, first: float, last: float) -> Gait:
 
 
 def home(desired: DesiredMotion, foot: int, t: float, half_width: float) -> tuple[F64, float]:
-    """Return position and yaw of the foot in stance when the body is over it at time t."""
+    """Return the position and yaw of a foot that is on the floor below the body at time `t`."""
     i = desired.frame(t)
     c, s = np.cos(desired.yaw[i]), np.sin(desired.yaw[i])
     sign = 1.0 if foot == LEFT else -1.0
-    # In a walk the body passes over the ball of the foot rather than the ankle, because the raised heel lengthens the
-    # trailing leg.
+    # In a walk, the ankle is farther behind the body, because the body passes over the ball of the foot.
     forward = float(np.clip(desired.velocity[i, 0], 0.0, 1.5)) * (1 - desired.posture["run"][i])
     offset = np.array([-ANKLE_BEHIND - 0.05 * forward, sign * half_width])
     position = desired.position[i] + np.array([c * offset[0] - s * offset[1], s * offset[0] + c * offset[1]])
@@ -82,9 +81,7 @@ def plan_footsteps(
     scatter_m: float = 0.008,
     feet: tuple[Step, Step] | None = None,
 ) -> list[Step]:
-    """Plan alternating steps while the body moves away from its feet. Standing feet do not step until the body moves
-    away.
-    """
+    """Plan the steps of both feet; a foot steps only while the body moves away from its feet."""
     steps = [_stand(desired, foot, feet[foot] if feet else None) for foot in (LEFT, RIGHT)]
     planner = _Planner(desired, rng, scatter_m, steps)
     end = (len(desired) - 1) / desired.rate
@@ -115,9 +112,7 @@ def _home_at_rest(desired: DesiredMotion, foot: int) -> tuple[F64, float]:
 
 
 def _beside(position: F64, yaw: float, foot: int, other: Step, least: float) -> tuple[F64, float]:
-    """Correct a footstep so that it does not cross the stance foot, and so that the foot turns inward by at most
-    MOST_TOE_IN.
-    """
+    """Correct the position and yaw of a footstep, so that the feet do not cross and do not point inward too much."""
     sign = 1.0 if foot == LEFT else -1.0
     turned_in = sign * wrap_angle(yaw - other.yaw)
     if turned_in < -MOST_TOE_IN:
@@ -125,7 +120,7 @@ def _beside(position: F64, yaw: float, foot: int, other: Step, least: float) -> 
     middle = other.yaw + wrap_angle(yaw - other.yaw) / 2
     outward = sign * np.array([-np.sin(middle), np.cos(middle)])
     gap = float((position - other.position) @ outward)
-    # The heels and toes of turned feet need more space.
+    # Feet need more lateral distance if they point to different directions.
     least += 0.08 * abs(float(np.sin(wrap_angle(yaw - other.yaw))))
     return position + max(0.0, least - gap) * outward, yaw
 
@@ -137,7 +132,7 @@ class _Planner:
         self.desired, self.rng, self.scatter_m, self.steps = desired, rng, scatter_m, steps
 
     def next(self, t: float, walking: bool) -> Step | None:
-        """Return the step that begins at t, or None if both feet are in place."""
+        """Return the step that begins at time `t`, or None if no foot needs to step."""
         other = LEFT + RIGHT - self.steps[-1].foot
         if walking:
             order = (other,) if self._moving(t) else (other, self.steps[-1].foot)
@@ -158,7 +153,7 @@ class _Planner:
         return bool(np.hypot(*self.desired.velocity[i : j + 1].mean(axis=0)) > 0.12)
 
     def _leaving(self, t: float) -> bool:
-        """Whether the body moves away from the middle between the feet within 0.35 s."""
+        """Return whether the body will have moved or turned away from its feet 0.35 s after time `t`."""
         i = self.desired.frame(t + 0.35)
         feet = [self._last(foot) for foot in (LEFT, RIGHT)]
         middle = (feet[0].position + feet[1].position) / 2
@@ -171,8 +166,9 @@ class _Planner:
         return next(step for step in reversed(self.steps) if step.foot == foot)
 
     def _first_feet(self, t: float, other: int) -> tuple[int, int]:
-        """Order the feet: the foot on the side of the motion or turn comes first, otherwise the foot with the longer
-        step.
+        """Return both feet in the order in which they should step.
+
+        The foot on the side to which the body moves or turns is first; otherwise the foot with the longer step is.
         """
         i = self.desired.frame(t + 0.5)
         lateral = self.desired.velocity[i, 1] + 0.25 * self.desired.turn[i]

@@ -1,4 +1,4 @@
-"""Vectorized two-bone IK, and rotations from axes."""
+"""Inverse kinematics of chains of two bones, and rotations from axes, for arrays of many frames."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Array = Any
 
 
 def about(axis: int, angle: Array) -> Array:
-    """Return quaternions (…, 4) of rotations about x, y or z (0, 1, 2)."""
+    """Return quaternions (…, 4) of rotations by `angle` about the axis x (0), y (1) or z (2)."""
     half = np.asarray(angle, float) / 2
     out = np.zeros((*half.shape, 4))
     out[..., 0] = np.cos(half)
@@ -21,7 +21,7 @@ def about(axis: int, angle: Array) -> Array:
 
 
 def from_axes(x: Array, y: Array, z: Array) -> Array:
-    """Return quaternions of the rotation from the room's axes to the orthonormal axes x, y, z (each (…, 3))."""
+    """Return quaternions of the rotations that map the axes of the room to the orthonormal axes `x`, `y` and `z`."""
     m00, m11, m22 = x[..., 0], y[..., 1], z[..., 2]
     candidates = np.stack(
         [
@@ -39,10 +39,10 @@ def from_axes(x: Array, y: Array, z: Array) -> Array:
 
 
 def two_bones(start: Array, end: Array, pole: Array, upper: float, lower: float) -> tuple[Array, Array, Array]:
-    """Solve a two-bone chain from `start` to `end` that bends towards `pole`.
+    """Bend a chain of two bones from `start` to `end`, with its middle joint in the direction of `pole`.
 
-    Return unit vectors in the room: the directions of both bones, and the direction of the bend. If `end` is out of
-    reach, the stretched chain points to `end`.
+    Return three unit vectors in the room: the directions of both bones, and the direction of the middle joint from the
+    line between `start` and `end`. If `end` is out of reach, the chain is straight and points to `end`.
     """
     reach = end - start
     distance = np.linalg.norm(reach, axis=-1, keepdims=True)
@@ -55,13 +55,13 @@ def two_bones(start: Array, end: Array, pole: Array, upper: float, lower: float)
 
 
 def leg_rotations(hip: Array, ankle: Array, forward: Array, thigh: float, shank: float) -> tuple[Array, Array]:
-    """Return global rotations of upper and lower leg; the knee points to `forward`."""
+    """Return the rotations of thigh and shin in the room, with the knee in the direction `forward`."""
     upper, lower, side = two_bones(hip, ankle, forward, thigh, shank)
-    # y axis of the bone; z points up along the bone, and x points in the direction of the knee
+    # This is the y axis of both bones. The z axis points up along the bone, and the x axis points to the knee's front.
     hinge = rot.unit(np.cross(-upper, side))
     return tuple(from_axes(rot.unit(np.cross(hinge, -bone)), hinge, -bone) for bone in (upper, lower))
 
 
 def mirror_quaternion(q: Array) -> Array:
-    """Mirror rotations at the x–z plane."""
+    """Mirror rotations at the x–z plane, which exchanges left and right."""
     return q * np.array([1.0, -1.0, 1.0, -1.0])

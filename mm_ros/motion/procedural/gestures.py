@@ -1,4 +1,4 @@
-"""Gestures of the hands (reach, point, wave, hold controllers), added to finished motion by arm IK."""
+"""Gestures of the hands (reach, point, wave, hold controllers), which are added to a clip by bending the arms."""
 
 from __future__ import annotations
 
@@ -17,12 +17,15 @@ from mm_ros.motion.procedural.geometry import from_axes, two_bones
 from mm_ros.motion.procedural.smooth import gaussian, minimum_jerk
 
 Array = Any
-ARM_REACH = 0.985  # maximum shoulder–wrist distance over arm length: elbows are never fully straight
+ARM_REACH = 0.985  # maximum distance from shoulder to wrist, as a share of the arm's length
 
 
 @dataclass(frozen=True)
 class Gesture:
-    """A hand moves to `target` and back. Targets [m] are relative to the upper chest's heading: ahead, outward, up."""
+    """A gesture in which a hand moves to `target` and back.
+
+    The target [m] is relative to the upper chest, in the order ahead, outward, up.
+    """
 
     side: int
     start: float  # s
@@ -30,8 +33,8 @@ class Gesture:
     hold: float
     fall: float
     target: tuple[float, float, float]
-    elbow: tuple[float, float, float] = (-0.3, 0.5, -1.0)  # direction of the elbow: ahead, outward, up
-    stays: bool = False  # the target is fixed in the room at its position in the middle of the hold
+    elbow: tuple[float, float, float] = (-0.3, 0.5, -1.0)  # direction of the elbow (ahead, outward, up)
+    stays: bool = False  # whether the target does not move in the room, even if the person moves
     wave_hz: float = 0.0
 
     @property
@@ -85,8 +88,9 @@ def _apply(rotations: F64, p: F64, q: F64, heading: F64, offsets: F64, rate: flo
 
 
 def _arm_frame(bone: Array, elbow_side: Array, side: int) -> Array:
-    """Axes of the arm: at rest the arms point along ±y, and they bend towards x, opposite to the direction of the
-    elbow.
+    """Return the rotation of an arm bone. At rest, the bone points along +y (left) or −y (right).
+
+    The x axis points to the side that is opposite to the elbow.
     """
     y = bone if side == 0 else -bone
     x = -rot.unit(elbow_side - (elbow_side * y).sum(-1, keepdims=True) * y)

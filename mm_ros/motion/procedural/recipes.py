@@ -1,4 +1,7 @@
-"""Recipes of the default database's clips. Most turn or step to the left; mirroring adds the right side."""
+"""Recipes of the clips in the default database: lists of segments (legs) with speeds, turns and postures.
+
+Most recipes turn or step to the left, because the database also contains mirrored clips.
+"""
 
 from __future__ import annotations
 
@@ -15,18 +18,18 @@ class Recipe:
     name: str
     legs: tuple[Leg, ...]
     tags: tuple[str, ...] = ()
-    blend_s: float = 0.0  # duration of the blends between legs; if it is 0, it is computed from the changes of speed
+    blend_s: float = 0.0  # blend time between segments [s]; 0: computed from the changes of speed
 
 
 @dataclass(frozen=True)
 class Posture:
     name: str
     leg: Leg
-    fastest: float  # maximum walking speed in this posture, m/s
-    share: float  # amount of motion in this posture relative to upright motion
+    fastest: float  # maximum walking speed in this posture [m/s]
+    share: float  # duration of motion in this posture, relative to upright motion
 
 
-# Postures in which the recipes stand, walk and turn
+# Postures in which the synthetic person stands, walks and turns
 UPRIGHT = Posture("upright", Leg(0.0), 1.8, 1.0)
 POSTURES = (
     UPRIGHT,
@@ -46,7 +49,7 @@ def recipes() -> Iterator[Recipe]:
 
 
 def _walk(seconds: float, speed: float, degrees: float = 0.0) -> Leg:
-    """Return a leg in a direction: 0° forward, 90° left, 180° back."""
+    """Return a segment of a walk in a direction: 0° is forward, 90° is left, and 180° is backward."""
     a = np.radians(degrees)
     return Leg(seconds, forward=speed * float(np.cos(a)), left=speed * float(np.sin(a)))
 

@@ -1,4 +1,4 @@
-"""Random sequences of the synthetic user's activities: legs of the desired motion, and gestures."""
+"""Random sequences of activities of the synthetic user: segments (legs) of the desired motion, and gestures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mm_ros.motion.procedural.desired_motion import RATE, Leg
 from mm_ros.motion.procedural.footsteps import LEFT, RIGHT
 from mm_ros.motion.procedural.gestures import Gesture
 
-# s of standing at both ends of a chapter, so that smoothing does not move the ends
+# Time [s] for which the user stands still at the start and at the end of a chapter
 STILL_START_S, STILL_END_S = 2.0, 3.4
 NEEDS_A_HAND = ("reach", "reach low", "point", "wave", "hold", "tiptoe")
 
@@ -28,19 +28,22 @@ class Chapter:
 
 
 class Script:
-    """Choose the next activities at random, and track the resulting position and facing."""
+    """A generator of random activities, which tracks the resulting position and facing of the synthetic user."""
 
     def __init__(self, rng: np.random.Generator, room_m: float) -> None:
         self.rng, self.room_m = rng, room_m
         self.position = np.zeros(2)
         self.yaw = 0.0
-        self._busy = [0.0, 0.0]  # end time of the last gesture of each hand
+        self._busy = [0.0, 0.0]  # time at which the last gesture of each hand ends
 
     def arrive(self, position: tuple[float, float], yaw: float) -> None:
         self.position, self.yaw = np.array(position), yaw
 
     def chapter(self, seconds: float, kinds: tuple[str, ...] = ()) -> Chapter:
-        """Return a chapter of about `seconds` with activities of `kinds`, or of all kinds if it is empty."""
+        """Return a chapter with a duration of about `seconds`.
+
+        The chapter contains random activities whose names are in `kinds`, or all activities if `kinds` is empty.
+        """
         self._chapter = Chapter((float(self.position[0]), float(self.position[1])), self.yaw)
         self._legs = self._chapter.legs
         self._time = 0.0
@@ -88,14 +91,14 @@ class Script:
         return float(self.rng.uniform(low, high))
 
     def _side(self) -> int:
-        """Choose a hand, preferably the right one, and preferably one without a gesture."""
+        """Choose a hand for a gesture: more often the right one, and a free one if possible."""
         side = RIGHT if self.rng.random() < 0.65 else LEFT
         return side if self._busy[side] <= self._time else LEFT + RIGHT - side
 
     def _gesture(
         self, side: int, rise: float, hold: float, fall: float, target: tuple[float, float, float], **more: Any
     ) -> None:
-        """Add a gesture that starts now, or after the previous gesture of the hand."""
+        """Add a gesture of a hand; it starts now, or after the previous gesture of this hand."""
         start = max(self._time, self._busy[side] + 0.1)
         gesture = Gesture(side, start, rise, hold, fall, target, **more)
         self._busy[side] = gesture.stop
@@ -126,14 +129,14 @@ class Script:
         return np.zeros(2)
 
     def _walk(self) -> None:
-        """Turn towards a goal while starting to walk, walk there, and sometimes look elsewhere."""
+        """Turn to a random goal and walk there; sometimes look to another direction during the walk."""
         way = self._goal(0.7, 2.4) - self.position
         distance = float(np.hypot(*way))
         angle = float(rot.wrap_angle(np.arctan2(way[1], way[0]) - self.yaw))
         speed = self._uniform(0.4, 0.95) * min(1.0, 0.5 + distance / 3)
         rate = self._uniform(1.3, 2.0)
         turn_s = max(0.25, abs(angle) / rate)
-        early = self._uniform(0.5, 0.95) if abs(angle) > 1.0 else 0.0  # share of the turn before the first step
+        early = self._uniform(0.5, 0.95) if abs(angle) > 1.0 else 0.0  # share of the turn before the walk
         if early:
             self._add(Leg(turn_s * early, turn=angle / turn_s))
         seconds = distance / speed
@@ -149,7 +152,7 @@ class Script:
         self._stand(self._uniform(0.3, 2.0))
 
     def _shuffle(self) -> None:
-        """Take a few steps in any direction with about the same facing."""
+        """Take a few steps in any direction, almost without turning."""
         goal = self._goal(0.35, 1.1)
         way = goal - self.position
         distance = float(np.hypot(*way))
@@ -207,7 +210,7 @@ class Script:
         self._stand(0.9)
 
     def _hold_controllers(self) -> None:
-        """Hold both hands in front of the body like controllers, and often walk or shuffle."""
+        """Hold both hands in front of the body, as if they held controllers, and often walk at the same time."""
         hold = self._uniform(3.0, 8.0)
         for side in (LEFT, RIGHT):
             target = (self._uniform(0.26, 0.36), self._uniform(0.08, 0.18), self._uniform(-0.26, -0.05))

@@ -1,4 +1,4 @@
-"""Smooth curves over time: easing, zero-phase filters, quintic segments. Axis 0 is time."""
+"""Smooth curves over time: transitions, filters without delay, and polynomials of degree 5. Axis 0 is time."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ Array = Any
 
 
 def minimum_jerk(s: Array) -> Array:
-    """Return 0 → 1 over s in 0 … 1 with zero velocity and acceleration at both ends; clamped outside."""
+    """Return a smooth transition from 0 to 1 for `s` from 0 to 1, with zero velocity and acceleration at both ends."""
     s = np.clip(s, 0.0, 1.0)
     return s * s * s * (10 - 15 * s + 6 * s * s)
 
 
 def ramp(x: Array, low: float, high: float) -> Array:
-    """Return 0 below `low`, 1 above `high`, smooth between."""
+    """Return a smooth transition over `x`: the result is 0 below `low` and 1 above `high`."""
     s = np.clip((np.asarray(x) - low) / (high - low), 0.0, 1.0)
     return smoothstep(s)
 
 
 def _convolve(x: Array, kernel: Array) -> Array:
-    """Convolve with a kernel of odd length; the ends are padded with the first and last value."""
+    """Convolve `x` with a kernel of odd length, after padding both ends with the first and the last value."""
     half = len(kernel) // 2
     flat = x.reshape(len(x), -1)
     padded = np.concatenate([np.repeat(flat[:1], half, 0), flat, np.repeat(flat[-1:], half, 0)])
@@ -43,9 +43,10 @@ def gaussian(x: Array, sigma_s: float, rate: float) -> Array:
 
 
 def bounded_pendulum(support: Array, frequency: float, rate: float) -> Array:
-    """Return the bounded solution of c'' = ω² (c − p) for a support point p(t): p convolved with ω/2 exp(−ω|t|).
+    """Return the motion of an inverted pendulum that does not fall over, for a moving support point.
 
-    The solution anticipates p: the weight shifts before the foot lifts.
+    The motion c is the bounded solution of c'' = ω² (c − p) for the support point p, which is p convolved with
+    ω/2 exp(−ω|t|). The pendulum begins to move before its support point does.
     """
     half = int(np.ceil(4.5 / frequency * rate))
     t = np.arange(-half, half + 1) / rate
@@ -54,9 +55,7 @@ def bounded_pendulum(support: Array, frequency: float, rate: float) -> Array:
 
 
 def lower_envelope(x: Array, half_s: float, rate: float) -> Array:
-    """Return a smooth curve that is nowhere above x: the moving minimum, smoothed by a kernel that is not wider than
-    the window of the minimum.
-    """
+    """Return a smooth curve that is nowhere above the values `x`: the smoothed moving minimum of `x`."""
     half = max(1, round(half_s * rate))
     padded = np.pad(x, half, mode="edge")
     windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * half + 1)
@@ -65,7 +64,10 @@ def lower_envelope(x: Array, half_s: float, rate: float) -> Array:
 
 
 def quintic(s: Array, duration: Array, start: tuple[Array, Array, Array], end: tuple[Array, Array, Array]) -> Array:
-    """Return the quintic over s in 0 … 1 between two (value, velocity, acceleration); derivatives are per second."""
+    """Return the polynomial of degree 5 over `s` (0 to 1) with the given value, velocity and acceleration at both ends.
+
+    The velocities and accelerations are per second, and the polynomial lasts `duration` seconds.
+    """
     p0, v0, a0 = start[0], start[1] * duration, start[2] * duration**2
     p1, v1, a1 = end[0], end[1] * duration, end[2] * duration**2
     d = p1 - p0 - v0 - a0 / 2
@@ -78,7 +80,7 @@ def quintic(s: Array, duration: Array, start: tuple[Array, Array, Array], end: t
 
 
 def noise(rng: np.random.Generator, frames: int, width: int, sigma_s: float, rate: float) -> Array:
-    """Return smooth random noise (frames, width) of unit variance."""
+    """Return smooth random noise (frames, width) with a variance of 1."""
     margin = int(4 * sigma_s * rate) + 1
     raw = rng.standard_normal((frames + 2 * margin, width))
     out = gaussian(raw, sigma_s, rate)[margin : margin + frames]

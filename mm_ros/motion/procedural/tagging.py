@@ -1,4 +1,4 @@
-"""Tags on frame ranges, from the desired motion."""
+"""Find the tags of a synthetic clip, such as "walk" or "turn", and their frames from the desired motion."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A synthetic VR user: walks in a room, stops, turns, looks around, reaches, crouches, points and waves.
+"""A synthetic headset user, who walks in a room, stops, turns, looks around, crouches and moves the hands.
 
-The motion is planned in chapters that begin and end standing still, when their time is requested. Equal seeds give
-equal motion.
+The motion consists of chapters of one minute. A chapter is computed when its time is requested, and the user stands
+still at its start and end. Equal seeds give equal motion.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ from mm_ros.motion.procedural.gestures import apply_gestures
 from mm_ros.motion.procedural.script import STILL_START_S, Script
 from mm_ros.motion.procedural.smooth import ramp
 
-CHAPTER_S = 60.0  # duration of one chapter, with its own kinds of motion
-BLEND_S = 0.2  # time of the transition between two legs of a chapter
+CHAPTER_S = 60.0  # duration of a chapter
+BLEND_S = 0.2  # blend time between two segments (legs) of a walk
 
 
 class SyntheticUser:
-    """A synthetic user. `scale`: ratio of the body size to the default size; `room_m`: half the side of the square room
-    [m].
+    """A synthetic user in a square room.
+
+    `scale` is the size of the body relative to the default skeleton. `room_m` is half the length of a wall [m].
     """
 
     def __init__(self, seed: int = 0, scale: float = 1.0, room_m: float = 1.4) -> None:
@@ -47,15 +48,15 @@ class SyntheticUser:
 
     @property
     def chapters(self) -> list[Clip]:
-        """The planned chapters, one continuous clip after the other."""
+        """The chapters that are already computed; each chapter continues the motion of the one before."""
         return self._clips
 
     def forget_first(self) -> None:
-        """Delete the first chapter to free memory; the time of `clip` and `at` then starts at the next chapter."""
+        """Delete the first chapter to free memory; `clip` and `at` then count the time from the next chapter."""
         del self._clips[0]
 
     def extend(self) -> None:
-        """Plan one more chapter (takes about 0.1 s per minute of motion)."""
+        """Compute one more chapter, which takes about 0.1 s."""
         chapter = self._script.chapter(CHAPTER_S)
         desired = make_desired_motion(chapter.legs, BLEND_S, chapter.position, chapter.yaw)
         t = np.arange(len(desired)) / RATE
@@ -73,7 +74,7 @@ class SyntheticUser:
         )
 
     def clip(self, seconds: float) -> Clip:
-        """Return the first `seconds` as one clip."""
+        """Return the first `seconds` of the motion as one clip."""
         frames = max(2, round(seconds * RATE))
         while sum(map(len, self._clips)) < frames:
             self.extend()
@@ -94,7 +95,10 @@ class SyntheticUser:
         return whole.cut(0, frames)
 
     def at(self, t: float) -> tuple[F32, F32]:
-        """Return local positions (J, 3) and rotations (J, 4) at time t ≥ 0 [s]; joint 0 is the root in the room."""
+        """Return the positions (J, 3) and rotations (J, 4) of all joints at time `t` [s], relative to parent joints.
+
+        Joint 0 is the root, whose pose is relative to the room.
+        """
         while t > self.planned_s - 3 / RATE:
             self.extend()
         at = max(t, 0.0) * RATE
