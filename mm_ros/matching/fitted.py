@@ -6,44 +6,50 @@ Most of these values were fitted to CMU motion with simulated trackers (docs/eva
 of `mm_ros evaluate` change. The file benchmarks/2026-11-constants.md contains the result.
 """
 
-# The following values are used in `matcher.py`.
-# While the user's feet are certain, `jump_cost` is multiplied by 17 (1 + this value), because the feet raise all costs.
+# While the user's feet are certain, `jump_cost` is multiplied by 1 + `FEET_JUMP_COST`, because the feet raise all
+# costs.
 FEET_JUMP_COST = 16.0
-# If an estimated ankle is higher than this [m], the search includes frames with kicks and lifted knees.
+# If an estimated ankle is higher than `LEG_LIFTED` [m], the search includes frames with kicks and lifted knees.
 LEG_LIFTED = 0.3
-# If the head is lower than this share of its standing height, the search includes frames of lying people.
+# If the head is lower than `LYING_RATIO` times its standing height, the search includes frames of lying people.
 LYING_RATIO = 0.55
-BAND_GRACE_S = 0.7  # Motion that leaves its height band may continue for this time, which is about one step of a walk.
+# Motion that leaves its height band may continue for the time `BAND_GRACE_S`, which is about one step of a walk.
+BAND_GRACE_S = 0.7
 
 # The following values are used in `engines/source.py`, as shares of the standing head height.
-BAND_LEEWAY = 0.03  # Motion outside the height band may continue if its head height differs from the user's by less.
-# Motion outside the height band may not continue if its head is inside the band by more than this. The margin is needed
-# because frames were assigned to bands by heights that were averaged over 0.5 s.
+# Motion outside the height band may continue if its head height differs from the user's by less than `BAND_LEEWAY`.
+BAND_LEEWAY = 0.03
+# Motion outside the height band may not continue if its head is inside the band by more than `BAND_EDGE`. The margin
+# is needed because frames were assigned to bands by heights that were averaged over 0.5 s.
 BAND_EDGE = 0.01
 
 # The following values are used in `tempo.py`.
-SLOWEST_TEMPO, SLOWEST_TURN = 0.2, 0.4  # Slower motion [m/s, rad/s] is always played at its original speed.
-CATCH_UP_S = 0.4  # The playback speed is chosen so that the avatar catches up with the user within this time.
+# If the motion is slower than `SLOWEST_TEMPO` [m/s] and turns by less than `SLOWEST_TURN` [rad/s], its playback speed
+# does not change.
+SLOWEST_TEMPO, SLOWEST_TURN = 0.2, 0.4
+# The playback speed is chosen so that the avatar catches up with the user within the time `CATCH_UP_S`.
+CATCH_UP_S = 0.4
 TEMPO_HALFLIFE_S = 0.1  # Half-life with which the playback speed is smoothed.
 
 # The following value is used in `body_facing.py`.
-TURN_HALFLIFE_S = 0.06  # The turn of the hips is smoothed with this half-life, because a jump changes it abruptly.
+# Half-life with which the turn of the hips is smoothed, because a jump would change the turn abruptly.
+TURN_HALFLIFE_S = 0.06
 
 # The following values are used in `root_control.py`.
-SOFT_WALL = 0.6  # The pull toward the desired trajectory grows from this share of the accuracy limit on.
-# Rate of the pull at the accuracy limit [1/s]. At this rate the root follows a user who walks at 1.4 m/s with an error
-# well below 0.1 m.
+SOFT_WALL = 0.6  # The pull toward the desired trajectory grows from `SOFT_WALL` times the accuracy limit on.
+# Rate of the pull at the accuracy limit [1/s]. With the rate 35, the root follows a user who walks at 1.4 m/s with an
+# error well below 0.1 m.
 WALL_RATE = 35.0
-RETURN_S = 0.5  # After a gap in tracking, the root returns to the user within this time instead of jumping.
+RETURN_S = 0.5  # After a gap in tracking, the root returns to the user within the time `RETURN_S` instead of jumping.
 RETURN_SPEEDS = (3.0, 6.0)  # Minimum speeds of the root's return after a gap in tracking [m/s, rad/s].
-# If the root is farther than this from the user after a gap in tracking, it jumps to the user [m]. A fast return would
-# look like a leap of the hands.
+# After a gap in tracking, the root jumps to the user if the distance exceeds `RETURN_M`. A fast return would look
+# like a leap of the hands.
 RETURN_M = 3.0
 
-# The following values are used in `engines/learned.py`.
-CONTACT_BEGINS, CONTACT_ENDS = 2.0, 1.0  # A contact begins and ends at these predicted log odds.
-ANSWER_COST = 3.0  # This is added to `jump_cost`, because the projector finds frames only approximately.
-# The projector is run only once if every feature weight is at least this share of its weight in the training.
+# A contact begins when its log odds exceed `CONTACT_BEGINS`, and ends when they are below `CONTACT_ENDS`.
+CONTACT_BEGINS, CONTACT_ENDS = 2.0, 1.0
+ANSWER_COST = 3.0  # `ANSWER_COST` is added to `jump_cost`, because the projector finds frames only approximately.
+# The projector is run only once if every feature weight is at least `SAME_WEIGHTS` times its weight in the training.
 SAME_WEIGHTS = 0.999
 
 # The following values are used in `engines/state_machine.py`.
@@ -53,4 +59,4 @@ CROSS_FADE_S = 0.25  # Duration of the blend from one loop to the next.
 # Weights of a loop's speed error [per m/s] and of its difference from the usual posture [per m] in the cost of a loop.
 SPEED_COST, DISSIMILARITY_COST = 20.0, 50.0
 SHORTEST_LOOP_S, LONGEST_LOOP_S = 0.7, 2.5  # Minimum and maximum duration of a loop.
-LOOP_TURN = 0.15  # The turn rate of a loop adds to its cost only above this value [rad/s].
+LOOP_TURN = 0.15  # The turn rate of a loop adds to its cost only above `LOOP_TURN` [rad/s].

@@ -15,7 +15,7 @@ from mm_ros.motion.features import DIRECTION, POSITION, VELOCITY
 FEET = ("left_foot", "right_foot")
 _KINDS = (POSITION, DIRECTION, VELOCITY)
 _DIRECTION, _VELOCITY = 1, 2
-_NEAR_S = 1 / 60  # A velocity is computed from the positions this time before and after.
+_NEAR_S = 1 / 60  # A velocity is computed from the positions 1/60 s before and after.
 
 
 @njit

@@ -16,7 +16,7 @@ from mm_ros.maths.jit import njit
 from mm_ros.maths.signals import wrap
 from mm_ros.maths.springs import LN2
 
-STEERED = ("joystick", "path")  # Trajectories from these sources do not follow a tracked user.
+STEERED = ("joystick", "path")  # Trajectories of the sources `joystick` and `path` do not follow a tracked user.
 REPLACES = "Replaces `{}` when keys, a joystick or a path lead the avatar."
 
 

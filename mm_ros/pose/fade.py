@@ -43,16 +43,17 @@ from mm_ros.maths.springs import decay
 # Without a restart, the root of the avatar moves by less than `LEAP_M` and turns by less than `LEAP_RAD` in one step.
 LEAP_M = 0.3
 LEAP_RAD = 0.35
-REACH_M = 1.0  # A pose that is farther than this from the last published pose is shown at once, without a fade.
+REACH_M = 1.0  # A pose that is farther than `REACH_M` from the last published pose is shown at once, without a fade.
 HALFLIFE_S = 0.12  # Half-life of the offset of a fade.
 OWN_MOTION_M = 0.05  # Maximum distance that a tracked head or hand moves from one pose to the next.
 ENDS = (HEAD, LEFT_HAND, RIGHT_HAND, LEFT_FOOT, RIGHT_FOOT)
 CARRIERS = (NECK, LEFT_SHOULDER, RIGHT_SHOULDER, HIPS, HIPS)  # Parent joints of the head, the arms and the legs.
 STRAIGHTEST = 0.999  # Maximum distance from shoulder to hand or from hip to foot, as a share of the limb's length.
-# Maximum speed of a joint due to the fade [m/s]. At this speed a subscriber that loses two of three poses at 90 Hz sees
-# the joint move by 0.17 m from pose to pose.
+# Maximum speed of a joint due to a fade [m/s]. If a subscriber loses two of three poses at 90 Hz, a joint with this
+# speed moves by 0.17 m from pose to pose.
 FASTEST = 5.0
-PEAK = 2.0 * math.log(2.0) / math.e  # Maximum decay rate of the spring: this share of the offset per half-life.
+# The offset of a fade decays by at most `PEAK` times its initial value per half-life.
+PEAK = 2.0 * math.log(2.0) / math.e
 LONGEST_STEP_S = 0.05  # Maximum time step of the decay. A longer step, after a stall, would end the fade at once.
 
 

@@ -23,45 +23,49 @@ from mm_ros.maths.quat import Quat, Row, Vec
 from mm_ros.maths.springs import LN2, damping_share, decay, decay3
 
 KNEE_AXIS = (0.0, 1.0, 0.0)  # The axis of the knee points to the left in the axes of thigh and shin.
-# A leg that is bent in the played motion stretches ever more slowly within this distance of its full length [m].
+# A leg that is bent in the played motion stretches ever more slowly within `STRETCH_ZONE` [m] of its full length.
 STRETCH_ZONE = 0.06
-SHORTEST_ZONE = 0.027  # This distance replaces `STRETCH_ZONE` for a leg that the played motion stretches [m].
+SHORTEST_ZONE = 0.027  # `SHORTEST_ZONE` replaces `STRETCH_ZONE` for a leg that the played motion stretches [m].
 SHARPEST_KNEE = 2.7  # rad
 KNEE_HEIGHT = 0.07  # Minimum height of the knee joint above the floor, as a share of the leg's length.
-# A tracked knee determines the plane of the leg fully if it is at least this far from the line from hip to ankle [m].
+# A tracked knee determines the plane of the leg fully if it is at least `BENT_KNEE` [m] from the line from hip to
+# ankle.
 BENT_KNEE = 0.08
-LOCK_HEIGHT = 0.06  # A toe that is more than this above its rest height is not locked, even if contact is reported [m].
-RELOCK_COOLDOWN_S = 0.12  # A foot is not locked for this time after a release, as it would be released again at once.
+# A toe that is more than `LOCK_HEIGHT` [m] above its rest height is not locked, even if contact is reported.
+LOCK_HEIGHT = 0.06
+# After a release, a foot is not locked for this cooldown time, because it would be released again at once.
+RELOCK_COOLDOWN_S = 0.12
 TOE_TIP = 0.07  # Distance from the toe joint to the tip of the toes [m].
 HEEL_RAISE_LIMIT, STEEPEST_FOOT = 0.9, 1.1  # Limits of the added heel raise and of the total foot pitch [rad].
-# The heel rises ever more slowly within this angle of its limit, because an abrupt stop would jerk the ankle [rad].
+# The heel rises ever more slowly within `HEEL_RAISE_ZONE` [rad] of its limit, because an abrupt stop would jerk the
+# ankle.
 HEEL_RAISE_ZONE = 0.3
-UNREACHABLE = 0.005  # A locked foot is released when its toe is farther than this from the locked place [m].
+UNREACHABLE = 0.005  # A locked foot is released when its toe is more than `UNREACHABLE` [m] from the locked place.
 # A locked foot without contact is released when its toe is higher than `LIFT_HEIGHT` [m], faster than `LIFT_SPEED`
 # [m/s], or without contact for longer than `LONGEST_HOLD_S`.
 LIFT_HEIGHT, LIFT_SPEED, LONGEST_HOLD_S = 0.025, 0.7, 0.04
-# While the other foot is in the air, `LIFT_HEIGHT` and `LIFT_SPEED` are multiplied by this factor, because one foot
-# must stand.
+# Factor on `LIFT_HEIGHT` and `LIFT_SPEED` while the other foot is in the air, because one foot must stand.
 SINGLE_SUPPORT_RELEASE_FACTOR = 2.2
-# While the other foot is in the air, the limits `release_distance` and `release_angle` are multiplied by this factor.
+# Factor on the limits `release_distance` and `release_angle` while the other foot is in the air.
 SINGLE_SUPPORT_REACH_FACTOR = 1.5
-# A toe that is lower than this [m] and slower than this [m/s] may support the body without reported contact.
+# A toe that is lower than `SUPPORT_HEIGHT` [m] and slower than `SUPPORT_SPEED` [m/s] may support the body even if the
+# played motion reports no contact.
 SUPPORT_HEIGHT, SUPPORT_SPEED = 0.02, 0.6
-AT_REST = 0.12  # A locked foot counts as standing if its toe is slower than this [m/s].
-LANDING_ZONE = 0.01  # The descent of a free toe slows down within this distance of its rest height [m].
-HEEL_ZONE = 0.015  # The descent of the ankle slows down within this distance of its minimum height [m].
+AT_REST = 0.12  # A locked foot counts as standing if its toe is slower than `AT_REST` [m/s].
+LANDING_ZONE = 0.01  # The descent of a free toe slows down within `LANDING_ZONE` [m] of its rest height.
+HEEL_ZONE = 0.015  # The descent of the ankle slows down within `HEEL_ZONE` [m] of its minimum height.
 FASTEST_FREE = 6.0  # Maximum speed of a released foot relative to its target [m/s].
 # A fast free foot is lifted by `CLEARANCE` [m], because a blend of two steps may be too low.
 CLEARANCE, CLEARANCE_HALFLIFE_S = 0.025, 0.04
-# While both feet are free, a foot is lifted by this additional distance [m]. The half-life prevents an abrupt start of
-# this lift, which would look like a kick.
+# While both feet are free, each foot is lifted by an additional `FLIGHT_CLEARANCE` [m]. The half-life prevents an
+# abrupt start of the lift, which would look like a kick.
 FLIGHT_CLEARANCE, FLIGHT_HALFLIFE_S = 0.01, 0.1
 # The lift of a free foot grows from zero at the speed `SLOW_SWING` to its maximum at the speed `FAST_SWING` [m/s].
 SLOW_SWING, FAST_SWING = 0.3, 1.2
 CALM_STEP, CALM_TURN = 1.0, 3.0  # Maximum speed [m/s] and turn rate [rad/s] at the start of a corrective step.
 STAYS_LONGER = 1.0
-TELEPORT = 1.0  # A foot that is farther than this from its target moves to the target without a corrective step [m].
-SETTLED = 0.002  # A foot is reported as locked if it is nearer than this to its locked place [m].
+TELEPORT = 1.0  # A foot that is more than `TELEPORT` [m] from its target moves to the target without a corrective step.
+SETTLED = 0.002  # A foot is reported as locked if it is less than `SETTLED` [m] from its locked place.
 
 
 class Feet(NamedTuple):

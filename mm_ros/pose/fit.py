@@ -37,7 +37,7 @@ UNKNOWNS = 9  # The unknowns are the shift of the hips, and the rotation vectors
 HEAD_M = 0.002
 WAIST_M, WAIST_RAD = 0.02, 0.08
 CHEST_M, CHEST_RAD = 0.03, 0.12
-# The hips move toward a tracked foot if its distance from the hip exceeds this share of the leg's length.
+# The hips move toward a tracked foot if the distance from hip to foot exceeds `LEG_SHARE` times the leg's length.
 LEG_M, LEG_SHARE = 0.006, 0.985
 KNEE_M = 0.03
 SHIFT_M, TURN_RAD, BEND_RAD = 0.12, 0.35, 0.5  # Standard deviations of the nine unknowns.

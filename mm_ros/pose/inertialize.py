@@ -21,7 +21,7 @@ from mm_ros.maths.quat import Quat, Row, Vec
 from mm_ros.maths.springs import decay3
 
 SPRING, QUINTIC = 0, 1
-NEGLIGIBLE = 1e-7  # An offset below this value [m or rad] has no usable direction and is ignored.
+NEGLIGIBLE = 1e-7  # An offset below `NEGLIGIBLE` [m or rad] has no usable direction and is ignored.
 
 
 class Offsets(NamedTuple):

@@ -44,13 +44,16 @@ from mm_ros.tracking.mounting import SHIN_M
 # Maximum angular velocity of a joint that a blend continues after a jump [rad/s].
 FASTEST_TORSO, FASTEST_LIMB = 8.0, 25.0
 TREMBLE_HALFLIFE_S = 0.025  # Half-life of the filter of body trackers, which delays a change of velocity by 8 ms.
-SURE_STANCE = 1.6  # The spine is straightened fully when this factor times the certainty of a stance reaches 1.
-HEEL_UP = 0.06  # The heel is raised when the estimated ankle is more than this above its rest height [m].
+SURE_STANCE = 1.6  # The spine is straightened fully when `SURE_STANCE` times the certainty of a stance reaches 1.
+HEEL_UP = 0.06  # The heel is raised when the estimated ankle is more than `HEEL_UP` [m] above its rest height.
 TOE_LIFT = 0.6  # Ratio of the toe's height to the ankle's height in the middle of a swing.
 SHARE_HALFLIFE_S = 0.1  # Half-life with which the share of the user's feet follows the certainty of their estimate.
-RELEASED_CONTACT = 0.7  # A foot may be released when the probability of its contact is below this value.
-CALM = 0.4  # A release requires a probability of motion of 0.5, and up to this much more if the estimate is uncertain.
-# While no foot is locked, the foot with the larger probability of contact stands, if this probability exceeds 0.1.
+RELEASED_CONTACT = 0.7  # A foot may be released when the probability of its contact is below `RELEASED_CONTACT`.
+# A foot is released if its probability of motion exceeds 0.5. If the estimate of the foot is uncertain, the limit is
+# higher by up to `CALM`.
+CALM = 0.4
+# While no foot is locked, the foot with the larger probability of contact stands, if this probability exceeds
+# `SUPPORTING_CONTACT`.
 SUPPORTING_CONTACT = 0.1
 RETURN_HALFLIFE_S = 0.06  # Half-life with which a limb returns to its tracker when the tracker is found again.
 

@@ -25,19 +25,24 @@ from mm_ros.tracking.bend import Bend
 # Heights of the hips are divided by the height of the hips while standing.
 LOWEST_HIPS, HIGHEST_HIPS = 0.11, 1.0
 LOWEST_SQUAT = 0.3  # Minimum height of the hips on feet or knees. Lower hips would press the knees into the floor.
-# A user kneels when the hips are below the first height, and until they are above the second; the same for lying.
+# A user begins to kneel when the hips are below `KNEELS_BELOW`, and stops when they are above `KNEELS_UNTIL`. The
+# other two values hold for lying in the same way.
 KNEELS_BELOW, KNEELS_UNTIL, LIES_BELOW, LIES_UNTIL = 0.36, 0.44, 0.17, 0.25
-CRAWLING_LEAN = 1.0  # A user with low hips whose trunk leans by more than this kneels, crawls or lies [rad].
-KNEELS_S = 1.5  # A user kneels if the hips are low and calm for this time, because a squat is shorter.
-BEND_FULL = 0.05  # The trunk gets the whole estimated lean if the head is lowered by this share of its height.
+# If the hips are low and the trunk leans by more than `CRAWLING_LEAN` [rad], the user kneels, crawls or lies.
+CRAWLING_LEAN = 1.0
+KNEELS_S = 1.5  # A user kneels if the hips are low and calm for the time `KNEELS_S`, because a squat is shorter.
+# The trunk gets the whole estimated lean if the head is lowered by `BEND_FULL` times its standing height.
+BEND_FULL = 0.05
 LEGS_HALFLIFE_S = 0.15  # Half-life with which the legs change their posture.
-FEET_HALFLIFE_S, FEET_SLACK_M = 0.2, 0.05  # Procedural feet stay in place until they are this far from their target.
-HIPS_SHARE = 0.5  # The pelvis takes this share of the lean until the body lies, and the spine takes the rest.
+# The feet of a procedural leg pose stay in place until they are more than `FEET_SLACK_M` from their target.
+FEET_HALFLIFE_S, FEET_SLACK_M = 0.2, 0.05
+# The pelvis takes `HIPS_SHARE` of the lean of the trunk until the body lies, and the spine takes the rest.
+HIPS_SHARE = 0.5
 # Heights of knee and ankle above the floor for a leg with the length `LEG_M` [m].
 KNEE_ON_FLOOR, KNEELING_ANKLE, LYING_ANKLE = 0.06, 0.085, 0.10
 KNEELING_PITCH, PRONE_PITCH, SUPINE_PITCH = 1.35, 1.2, -1.2  # Pitch of the foot [rad], positive if the toes point down.
-LEG_M = 0.82  # Leg length for which the heights above hold.
-TURNED_OVER = 3.0  # Larger values make the legs of a lying user turn over earlier than the trunk.
+LEG_M = 0.82  # The heights of knee and ankle hold for a leg with the length `LEG_M`.
+TURNED_OVER = 3.0  # With larger values of `TURNED_OVER`, the legs of a lying user turn over earlier than the trunk.
 
 SIT, KNEEL, LIE = range(3)
 

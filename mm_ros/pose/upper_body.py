@@ -32,35 +32,40 @@ from mm_ros.maths.jit import njit
 from mm_ros.maths.quat import Quat, Row, Vec
 from mm_ros.maths.springs import damping_share
 
-TORSO_STOP = LEFT_SHOULDER  # The joints from the spine to the head have indices below this value.
+TORSO_STOP = LEFT_SHOULDER  # The joints from the spine to the head have indices below `TORSO_STOP`.
 
-NECK_SHARE = 0.4  # The neck takes this share of a turn of the head.
-COMFORTABLE_TURN = 0.9  # The spine twists if the head turns by more than this relative to the played motion [rad].
-# The spine takes this share of the turn beyond `COMFORTABLE_TURN`, and turns by at most `SPINE_TURN_LIMIT` [rad].
+NECK_SHARE = 0.4  # The neck takes `NECK_SHARE` of a turn of the head.
+# The spine twists if the head turns by more than `COMFORTABLE_TURN` [rad] relative to the played motion.
+COMFORTABLE_TURN = 0.9
+# The spine takes `SPINE_TURN_SHARE` of the head's turn beyond `COMFORTABLE_TURN`, and turns by at most
+# `SPINE_TURN_LIMIT` [rad].
 SPINE_TURN_SHARE, SPINE_TURN_LIMIT = 0.7, 0.7
-BACKWARD = 0.9  # The twist of the spine fades out when the turn of the head is within this angle of 180° [rad].
-COMFORTABLE_SHIFT = 0.08  # People shift their hips by up to this distance, and lean to reach farther [m].
-LEAN_SHARE = 0.5  # The torso leans for this share of the distance beyond `COMFORTABLE_SHIFT`.
+BACKWARD = 0.9  # The twist of the spine fades out when the turn of the head is within `BACKWARD` [rad] of 180°.
+COMFORTABLE_SHIFT = 0.08  # People shift their hips by up to `COMFORTABLE_SHIFT` [m], and lean to reach farther.
+LEAN_SHARE = 0.5  # The torso leans for `LEAN_SHARE` of the distance beyond `COMFORTABLE_SHIFT`.
 
-HEIGHT_CORRECTION = 0.03  # The height of the hips changes by at most this to compensate for the lean of the trunk [m].
+# The height of the hips changes by at most `HEIGHT_CORRECTION` [m] to compensate for the lean of the trunk.
+HEIGHT_CORRECTION = 0.03
 # Half-lives of the filters on the horizontal shift of the hips and on their height.
 HIPS_HALFLIFE_S, HIPS_HEIGHT_HALFLIFE_S = 0.06, 0.025
 
 STRAIGHT_LEG = 0.95  # Maximum distance from hip to ankle of a standing user, as a share of the leg's length.
-UPRIGHT = 0.995  # The torso is upright if the cosine of its lean exceeds this value.
+UPRIGHT = 0.995  # The torso is upright if the cosine of its lean exceeds `UPRIGHT`.
 STRAIGHTENED = 0.6  # Maximum rotation of the spine toward upright [rad].
-REACH_ZONE = 0.008  # The arm stretches ever more slowly within this distance of its full length [m].
+REACH_ZONE = 0.008  # The arm stretches ever more slowly within `REACH_ZONE` [m] of its full length.
 SHARPEST_ELBOW = 2.65  # rad
 ELBOW_ON_FLOOR = 0.05  # Minimum height of an elbow joint above the floor [m].
 OUTWARD_SHARE = 0.3  # Larger values move an elbow that is near the floor more outward.
-CLAVICLE_START = 0.9  # The shoulder moves toward a hand that is farther away than this share of the arm's length.
+# The shoulder moves toward a hand that is farther away than `CLAVICLE_START` times the arm's length.
+CLAVICLE_START = 0.9
 CLAVICLE_LIMIT = 0.6  # rad
-TRUNK_START = 0.94  # The trunk moves toward a hand that is farther away than this share of the arm's length.
-# Maximum twist of the spine [rad] and maximum shift of the shoulders relative to the head [m] toward such a hand.
+TRUNK_START = 0.94  # The trunk moves toward a hand that is farther away than `TRUNK_START` times the arm's length.
+# Maximum twist of the spine [rad] and maximum shift of the shoulders [m] toward a hand that the arm does not reach.
 TRUNK_TWIST_LIMIT, TRUNK_SHIFT_LIMIT = 0.2, 0.05
 # Half-lives of the trunk's motion toward a hand that the arm does not reach, and of the trunk's return.
 TRUNK_HALFLIFE_S, TRUNK_RETURN_S = 0.06, 0.4
-CLAVICLE_DOWN = 0.55  # The shoulder sinks by this share of what it would rise, because shoulders rise more easily.
+# The shoulder sinks by `CLAVICLE_DOWN` of the distance by which it would rise, because shoulders rise more easily.
+CLAVICLE_DOWN = 0.55
 FOREARM_TWIST_LIMIT = 1.5  # Maximum twist of the forearm in both directions [rad].
 # Maximum angles of the wrist: `WRIST_BEND_LIMIT` toward the palm or the back of the hand, `WRIST_SIDE_LIMIT` toward the
 # thumb or the little finger [rad].

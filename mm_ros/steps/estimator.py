@@ -33,13 +33,14 @@ from mm_ros.steps import outputs as so
 from mm_ros.steps.fusion import CameraFeet, FootTrackers
 from mm_ros.tracking.check import check_trackers
 
-GAP_S = 0.2  # After a longer gap between tracker frames, the memory of the step network is reset.
+GAP_S = 0.2  # After a gap of more than `GAP_S` between tracker frames, the memory of the step network is reset.
 REFRACTORY_S = 0.25  # Minimum time between two touchdowns of one foot.
-# A foot counts as lifted when its probability of standing is below this share of `touchdown_threshold`.
+# A foot counts as lifted when its probability of standing is below `RELEASED` times the setting
+# `touchdown_threshold`.
 RELEASED = 0.6
 # Half-lives of the smoothing of the ankle positions, for a standing foot and for a moving foot.
 STANDING_HALFLIFE_S, MOVING_HALFLIFE_S = 0.25, 0.05
-TRACKED_CONTACT = 0.5  # A foot with a tracker touches down when its probability of contact exceeds this value.
+TRACKED_CONTACT = 0.5  # A foot with a tracker touches down when its probability of contact exceeds `TRACKED_CONTACT`.
 
 
 class StepModel(Protocol):

@@ -26,8 +26,8 @@ from mm_ros.maths import rotations as rot
 # An image is used if its confidence is at least `SURE` and the visibility of hips and ankles is at least `VISIBLE`.
 VISIBLE, SURE = 0.5, 0.5
 NEEDED = np.array([LEFT_HIP, RIGHT_HIP, LEFT_ANKLE, RIGHT_ANKLE])
-PAST_S = 0.6  # Past estimates of the feet are stored for this time, because images arrive late.
-FORGOTTEN_S = 0.4  # The correction by the camera ends when the newest image is older than this.
+PAST_S = 0.6  # Past estimates of the feet are stored for the time `PAST_S`, because camera images arrive late.
+FORGOTTEN_S = 0.4  # The correction by the camera ends when the newest image is older than `FORGOTTEN_S`.
 IMAGE_HALFLIFE_S = 0.03  # Half-life of the average over camera images.
 # `CAMERA_M` and `SHARES` were fitted on the CMU subjects 07, 16, 82, 83 and 120 with a simulated camera
 # (benchmarks/2026-11-steps.md). Both hold one value each for the directions to the front, to the left and upwards.
@@ -41,7 +41,7 @@ UNMEASURED_M = 0.15  # Standard deviation of an ankle position if the mounting i
 BLEND_HALFLIFE_S = 0.1  # Half-life with which a foot tracker is blended in, and is blended out after its loss.
 # A tracked foot with the speed `MOVING` [m/s] counts as moving with probability 0.5.
 MOVING, SPREAD = 0.12, 0.03
-LOW = 0.12  # A still ankle that is higher than this share of the standing height does not stand on the floor.
+LOW = 0.12  # A still ankle does not stand on the floor if it is higher than `LOW` times the standing height.
 
 
 def ankles_apart(positions: F64) -> F64 | None:

@@ -18,7 +18,7 @@ from mm_ros.body.types import F32, F64
 from mm_ros.facing.inputs import axes_of, heading_of
 from mm_ros.maths.jit import njit
 
-RATE = 60.0  # The network runs at this rate [Hz].
+RATE = 60.0  # The network runs at `RATE` [Hz].
 TICK_S = 1.0 / RATE  # Time between two runs of the network.
 
 # The channels of a frame are, in this order: head (x, y, z), unwrapped heading, pitch and roll of the headset, left
@@ -32,7 +32,8 @@ YAW_AVERAGE_S = 1.0  # Time constant of the average that is subtracted from the 
 BOB_HZ, SWAY_HZ = (0.8, 4.0), (0.35, 1.8)
 AXES_TAU_S = 0.5  # Time constant of the smoothed heading that defines the lateral direction.
 LEVEL_TAU_S = 1.0  # Time constant of the mean amplitudes of the head's vertical and lateral oscillation.
-# This share of the standing height is added to the mean amplitudes, so that small oscillations are not amplified.
+# `LEAST_LEVEL` times the standing height is added to the mean amplitudes of the oscillations, so that small
+# oscillations are not amplified.
 LEAST_LEVEL = 0.0015
 
 BLOCKS: tuple[tuple[str, int], ...] = (
@@ -57,7 +58,8 @@ _BOB = _LATERAL + 1
 _SWAY = _BOB + 5
 _VALID = _SWAY + 5
 MEMORY = _VALID + 2
-FASTEST = 5.0  # Velocities are limited to this many standing heights per second; faster motion is a tracking error.
+# Velocities are limited to `FASTEST` standing heights per second, because faster motion is a tracking error.
+FASTEST = 5.0
 
 
 def layout_hash() -> str:

@@ -28,7 +28,7 @@ from mm_ros.motion.database import MotionDatabase
 from mm_ros.search import ANY_FRAME, Mask
 
 ASKED_AGAIN, LONGEST_STEP = 4, 4.0  # The projector is repeated at most 4 times, with an initial step length of 4.
-MOST_FRAMES = 60  # Playback advances by at most this many frames in one step.
+MOST_FRAMES = 60  # Playback advances by at most `MOST_FRAMES` frames in one step.
 
 
 class LearnedNetworks(Protocol):

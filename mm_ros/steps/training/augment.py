@@ -27,7 +27,7 @@ from mm_ros.steps.training.data import (
 )
 from mm_ros.tracking.calibration import HEADSET_IN_HEAD
 
-EVENT_HALF_TICKS = 2  # The ticks up to this many before and after a touchdown are labelled as the touchdown.
+EVENT_HALF_TICKS = 2  # Up to `EVENT_HALF_TICKS` ticks before and after a touchdown are labelled as a touchdown, too.
 
 
 @dataclass(frozen=True)

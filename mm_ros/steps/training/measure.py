@@ -17,15 +17,16 @@ from mm_ros.steps.inputs import CHANNELS, INPUTS, RATE, inputs_sequence, layout_
 from mm_ros.steps.training.augment import shrink
 from mm_ros.steps.training.data import ANKLES, Source, smoothed_speed, sources_of, touchdowns_of
 
-# An estimated touchdown matches a true one if at most this time lies between them. `TOLERANCE_S` holds if the foot must
-# be the same, `ANY_FOOT_S` if not.
+# An estimated touchdown matches a true touchdown of the same foot if at most `TOLERANCE_S` lies between them. For
+# touchdowns of either foot, the limit is `ANY_FOOT_S`.
 TOLERANCE_S, ANY_FOOT_S = 0.2, 0.3
 STILL = 0.1  # m/s
-WALKS = 0.4  # The user walks if the mean speed of the head over one second exceeds this value [m/s].
-# Networks are compared on clips of this duration by two synthetic users, made from random seeds 101 and 102. These
-# users are not in the training data.
+WALKS = 0.4  # The user walks if the mean speed of the head over one second exceeds `WALKS` [m/s].
+# Networks are also measured on one minute of motion by each of two synthetic users, made from the random seeds 101
+# and 102. The training data does not contain the motion of these users.
 CHOOSING_USERS, CHOOSING_S = (101, 102), 60.0
-SHORT_STEPS = 0.4  # The steps of straight walks are shortened to this share of their length for a second comparison.
+# Networks are also measured on straight walks whose steps are shortened to `SHORT_STEPS` times their length.
+SHORT_STEPS = 0.4
 
 
 def choosing_sets(captured: Sequence[Source]) -> dict[str, list[Source]]:

@@ -27,8 +27,9 @@ from mm_ros.steps.outputs import (
     VELOCITY,
 )
 
-CLIP = 8.0  # Inputs are limited to this many standard deviations, because larger values are tracking errors.
-MIN_LOG, MAX_LOG = -4.6, 0.7  # The logarithms of the expected errors are limited to this range.
+CLIP = 8.0  # Inputs are limited to `CLIP` standard deviations, because larger values are tracking errors.
+# The logarithms of the expected errors are limited to the range from `MIN_LOG` to `MAX_LOG`.
+MIN_LOG, MAX_LOG = -4.6, 0.7
 
 
 @dataclass(frozen=True)

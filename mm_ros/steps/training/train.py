@@ -25,8 +25,8 @@ from mm_ros.steps.training.data import Source
 from mm_ros.steps.training.network import NetworkPlan, StepNetwork, loss, onnx_of
 
 Tell = Callable[[str, int, int], None]  # A progress callback gets a label, the number of items done, and their total.
-CHECKPOINT = 500  # The network is measured each time after this many batches.
-NORMALIZED_BY = 200  # Mean and standard deviation of the inputs are computed from this many windows.
+CHECKPOINT = 500  # The network is measured after every `CHECKPOINT` batches.
+NORMALIZED_BY = 200  # Mean and standard deviation of the inputs are computed from `NORMALIZED_BY` windows.
 
 
 @dataclass(frozen=True)
