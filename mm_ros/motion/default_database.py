@@ -40,7 +40,7 @@ def default_database_path(progress: Progress | None = None, features: str = VR) 
     if path.exists():
         mark_used(path)
         return path
-    with locked("default-database"):
+    with locked(path.stem):
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
             _make(path, layout, progress or (lambda what, done, of: None))

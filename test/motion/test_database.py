@@ -2,6 +2,8 @@
 
 import os
 import struct
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.body.skeleton import Skeleton
 from mm_ros.matching.engines.source import SearchSource
 from mm_ros.maths import rotations as rot
+from mm_ros.motion import default_database
 from mm_ros.motion.build import BuildOptions, build_database, reference_skeleton
 from mm_ros.motion.cleaning.clips import mirror
 from mm_ros.motion.default_database import default_database_path
@@ -298,6 +301,26 @@ def test_layouts_have_names_or_are_files(tmp_path: Path):
     own.write_text(format_layout(with_function))
     with pytest.raises(MmRosError, match="needs a database that `mm_ros import --features` made"):
         default_database_path(features=str(own))
+
+
+def test_default_databases_of_two_layouts_are_built_side_by_side(monkeypatch, tmp_path: Path):
+    """The first one waits for the second one, which therefore must not wait for the lock of the first one."""
+    first_began, second_is_there = threading.Event(), threading.Event()
+
+    def make(path, layout, report):
+        if layout == default_layout():
+            first_began.set()
+            assert second_is_there.wait(60), "the second database waited until the first one was built"
+        path.write_bytes(b"database")
+
+    monkeypatch.setenv("MM_ROS_CACHE", str(tmp_path))
+    monkeypatch.setattr(default_database, "_make", make)
+    with ThreadPoolExecutor(1) as other:
+        first = other.submit(default_database_path, None, "vr")
+        assert first_began.wait(60)
+        second = default_database_path(features="steered")
+        second_is_there.set()
+        assert first.result().is_file() and second.is_file() and first.result() != second
 
 
 def test_a_layout_survives_yaml(tmp_path: Path):
