@@ -1,1 +1,1 @@
-"""The skeleton, its kinematics and shape, and the values that pass between stages."""
+"""Skeleton, kinematics and skin of the avatar, and the data types that pass between the stages."""

@@ -1,6 +1,7 @@
-"""A model of the arm without a body: the forearm that a headset and one hand imply.
+"""Model of the arm: estimates the elbow from the poses of the headset and one hand.
 
-`pose/upper_body.py` poses the avatar's elbow by the same function, and `tracking/` compares controllers with it.
+`pose/upper_body.py` uses the model to place the avatar's elbow, and `tracking/` compares the pose of controllers with
+the estimated forearm.
 """
 
 from __future__ import annotations
@@ -10,23 +11,26 @@ from mm_ros.maths.ik import corner
 from mm_ros.maths.jit import njit
 from mm_ros.maths.quat import Quat, Row, Vec
 
-# Lengths of an upright adult, relative to the height of the head joint above the floor (Winter's proportions).
+# Positions of the shoulder and lengths of the arm, as shares of the height of the head joint above the floor (Winter's
+# proportions of adults).
 SHOULDER_BELOW, SHOULDER_ASIDE, SHOULDER_BEHIND = 0.11, 0.108, 0.015
 UPPER_ARM, FOREARM = 0.185, 0.160
-# Share of the fingers' direction in that of the elbow. Below 1, no direction of the fingers makes the sum zero. Chosen
-# on CMU people whose wrists were bent at random by 0.3 rad (standard deviation per axis; `tools/elbows.py`): larger
-# shares do not bring the elbow nearer in gestures, and move it in walks.
+# Weight of the fingers' direction in the elbow's direction. With a weight below 1, the sum of both directions is never
+# zero. The weight was chosen on CMU recordings whose wrists were bent at random by 0.3 rad (standard deviation per
+# axis; `tools/elbows.py`). Weights above 0.5 do not reduce the elbow's error in gestures, and they move the elbow in
+# walks.
 FINGER_SHARE = 0.5
 
 
 @njit
 def elbow_direction(toward_hand: Row, side: int) -> Vec:
-    """Direction of the elbow in chest axes: unit, normal to `toward_hand`, the unit vector from shoulder to hand.
+    """Return the direction of the elbow in the axes of the chest. `toward_hand` is the unit vector from shoulder to
+    hand; the result is a unit vector normal to `toward_hand`.
 
-    For a hand held out in front the elbow points down, out and back. For another direction of the hand, the shortest
-    rotation between both directions turns the elbow as well. Fitted to CMU (`docs/pose.md`). No field of tangent
-    directions on a sphere is smooth everywhere. The singularity of this field is above and behind the other shoulder,
-    where no hand reaches.
+    For a hand in front of the body, the elbow points down, outward and back. For a hand elsewhere, the elbow turns by
+    the shortest rotation from the front direction of the hand to its actual direction. The constants are fitted to the
+    CMU recordings (`docs/pose.md`). No such rule is smooth for all directions of the hand: the elbow jumps for hands
+    above and behind the other shoulder, where no hand reaches.
     """
     s = 1.0 - 2.0 * side
     rest = quat.unit((0.837, 0.428 * s, -0.341), (1.0, 0.0, 0.0))
@@ -37,17 +41,16 @@ def elbow_direction(toward_hand: Row, side: int) -> Vec:
 
 @njit
 def elbow_for_fingers(elbow: Row, toward_hand: Row, fingers: Row) -> Vec:
-    """Turn the direction of the elbow about the line from shoulder to hand, so that the wrist bends less.
-
-    All are unit vectors in the same axes; `elbow` is normal to `toward_hand`. The forearm points away from the elbow's
-    side, and a hand points nearly along its forearm.
-    """
+    """Turn the direction of the elbow about the line from shoulder to hand, so that the wrist bends less. All arguments
+    are unit vectors in the same axes, and `elbow` is normal to `toward_hand`. A hand points nearly along its forearm,
+    so the elbow is opposite to the direction of the fingers."""
     return quat.unit(quat.sub(elbow, quat.scale(quat.across(fingers, toward_hand), FINGER_SHARE)), elbow)
 
 
 @njit
 def shoulder_of(head: Row, yaw: float, height: float, side: int) -> Vec:
-    """Position of a shoulder (0 left, 1 right) below the head joint of an upright torso that faces `yaw`."""
+    """Return the position of a shoulder below the head joint, for an upright torso that faces `yaw` [rad]. `side` is 0
+    for left and 1 for right."""
     s = 1.0 - 2.0 * side
     out = (-SHOULDER_BEHIND * height, s * SHOULDER_ASIDE * height, -SHOULDER_BELOW * height)
     return quat.add(head, quat.rotate(quat.from_yaw(yaw), out))
@@ -55,8 +58,8 @@ def shoulder_of(head: Row, yaw: float, height: float, side: int) -> Vec:
 
 @njit
 def forearm_of(shoulder: Row, wrist: Row, yaw: float, arm: float, side: int) -> tuple[Quat, float]:
-    """Rotation of the forearm without twist, as a joint of the canonical skeleton, and the extension of the arm (1 is
-    straight). `arm`: length from shoulder to wrist [m]."""
+    """Return the rotation of the forearm without twist, as a joint of the canonical skeleton, and the extension of the
+    arm (1 is straight). `arm` is the length of the arm from shoulder to wrist [m]."""
     chest = quat.from_yaw(yaw)
     first = arm * UPPER_ARM / (UPPER_ARM + FOREARM)
     second = arm - first
@@ -68,7 +71,7 @@ def forearm_of(shoulder: Row, wrist: Row, yaw: float, arm: float, side: int) -> 
     out = quat.rotate(chest, elbow_direction(quat.unrotate(chest, u), side))
     elbow = corner(shoulder, end, out, first, second)
     normal = quat.cross(out, u)
-    hinge = (0.0, 0.0, 2.0 * side - 1.0)  # the elbow's axis in the rest pose
+    hinge = (0.0, 0.0, 2.0 * side - 1.0)  # axis of the elbow in the rest pose
     along = (0.0, 1.0 - 2.0 * side, 0.0)
     forearm = quat.aligning(along, hinge, quat.unit(quat.sub(end, elbow), u), normal)
     return quat.normalize(forearm), distance / (first + second)

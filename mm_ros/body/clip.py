@@ -1,4 +1,4 @@
-"""Motion clip on a skeleton."""
+"""Motion clip: poses of a skeleton over time."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from mm_ros.body.types import F32
 
 @dataclass(frozen=True)
 class Clip:
-    """Local motion of F frames; joint 0 is the virtual root in the clip's room (floor z = 0).
+    """Motion clip of F frames. Poses of joints are relative to their parents; joint 0 is the root in the room of the
+    clip, whose floor is at z = 0.
 
-    `rate` in frames/s, `tags`: (name, first frame, stop frame).
+    `rate` is the number of frames per second. Each tag is (name, first frame, stop frame).
     """
 
     name: str
@@ -43,7 +44,7 @@ class Clip:
         return len(self) / self.rate
 
     def globals(self) -> tuple[F32, F32]:
-        """Positions (F, J, 3) and rotations (F, J, 4) in the clip's room."""
+        """Return positions (F, J, 3) and rotations (F, J, 4) of all joints in the room of the clip."""
         p, q = self.skeleton.kinematics(self.positions, self.rotations)
         return p, q
 

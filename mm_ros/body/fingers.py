@@ -1,4 +1,5 @@
-"""The joints of fingers, as an example of joints that follow the canonical joints. The import adds no other joints."""
+"""Add the joints of fingers to a skeleton. Finger joints are the only joints that the import of motion files adds to
+the canonical joints."""
 
 from __future__ import annotations
 
@@ -7,14 +8,14 @@ import numpy as np
 from mm_ros.body.skeleton import LEFT_HAND, NAMES, RIGHT_HAND, Skeleton
 
 FINGERS = ("thumb", "index", "middle", "ring", "little")
-SIDES = (("left", LEFT_HAND, 1.0), ("right", RIGHT_HAND, -1.0))  # side, hand, sign of the lateral axis
+SIDES = (("left", LEFT_HAND, 1.0), ("right", RIGHT_HAND, -1.0))  # side, index of the hand joint, sign of lateral axis
 JOINTS_PER_FINGER = 3
 NAMES_OF_FINGERS: tuple[str, ...] = tuple(
     f"{side}_{finger}_{k + 1}" for side, _, _ in SIDES for finger in FINGERS for k in range(JOINTS_PER_FINGER)
 )
-FOREARM_M = 0.25  # length of the forearm of a person with the offsets below.
-# Offsets of the left hand [m] for a hand of 0.18 m: each finger's joints from the wrist on. Set by judgement; a file's
-# own offsets replace them.
+FOREARM_M = 0.25  # length of the forearm of a person whose fingers have the offsets in `_OFFSETS`
+# Offsets of the joints of each finger of a left hand of 0.18 m, from the wrist outward [m]. The offsets were set by
+# judgement; offsets of a motion file replace them.
 _OFFSETS: dict[str, tuple[tuple[float, float, float], ...]] = {
     "thumb": ((0.025, 0.030, -0.012), (0.020, 0.032, -0.008), (0.012, 0.027, -0.004)),
     "index": ((0.027, 0.086, 0.0), (0.0, 0.040, 0.0), (0.0, 0.024, 0.0)),
@@ -25,7 +26,8 @@ _OFFSETS: dict[str, tuple[tuple[float, float, float], ...]] = {
 
 
 def with_fingers(skeleton: Skeleton) -> Skeleton:
-    """The canonical joints of a skeleton and 30 joints of fingers, of a size that fits the forearms."""
+    """Return a skeleton with the canonical joints of `skeleton` and 30 finger joints, whose size fits the length of the
+    forearms."""
     canonical = skeleton.canonical
     forearm = float(np.linalg.norm(canonical.offsets[[LEFT_HAND, RIGHT_HAND]], axis=1).mean())
     offsets, parents = [*canonical.offsets], [*canonical.parents]

@@ -1,4 +1,4 @@
-"""Join streams by equal stamps."""
+"""Join two streams of messages by equal time stamps."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ RING_NS = 500_000_000
 
 
 class Ring(Generic[T]):
-    """Buffer of the items of the last half second, by stamp. A much older stamp means that time jumped back; the buffer
-    is then cleared.
-    """
+    """Buffer of the items of the last half second by time stamp. If a new item is older than all items in the buffer
+    could be, time has jumped back, and the buffer is cleared."""
 
     def __init__(self, span_ns: int = RING_NS) -> None:
         self._span_ns = span_ns
@@ -36,7 +35,7 @@ class Ring(Generic[T]):
         return self._items.get(stamp_ns)
 
     def older_than(self, stamp_ns: int) -> list[T]:
-        """Remove and return the items with an older stamp, oldest first."""
+        """Remove and return the items whose stamp is older than `stamp_ns`, oldest first."""
         stamps = sorted(s for s in self._items if s < stamp_ns)
         return [self._items.pop(s) for s in stamps]
 
@@ -49,9 +48,10 @@ class Ring(Generic[T]):
 
 
 class Pairs(Generic[T]):
-    """Pairs of two streams by equal stamps, in either order of arrival; `unpaired` counts the items without a partner.
+    """Pairs of items of two streams with equal time stamps, in any order of arrival. `unpaired` counts the items
+    without a partner.
 
-    `put_first` and `put_second` return the pair that is complete now, or None.
+    `put_first` and `put_second` return the pair that the new item completes, or None.
     """
 
     def __init__(self) -> None:
@@ -74,10 +74,11 @@ class Pairs(Generic[T]):
         return None
 
     def overdue(self, now_ns: int, after_ns: int = 0) -> list[T]:
-        """Remove and return the first items without a partner for longer than `after_ns`, oldest first.
+        """Remove and return the items of the first stream that have had no partner for longer than `after_ns`, oldest
+        first.
 
-        With `now_ns` as the stamp of a second item and `after_ns` 0, these are the items whose partners were lost,
-        because items arrive in order.
+        If `now_ns` is the stamp of an item of the second stream and `after_ns` is 0, the partners of the returned items
+        were lost, because items arrive in order.
         """
         late = self._first.older_than(now_ns - after_ns)
         self.unpaired += len(late)

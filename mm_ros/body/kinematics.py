@@ -1,4 +1,4 @@
-"""Local and room poses of an avatar's joints in float64, allocated once."""
+"""Poses of an avatar's joints relative to their parents and in the room, in arrays that are allocated once."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ from mm_ros.maths import quat
 from mm_ros.maths.jit import njit
 from mm_ros.maths.quat import Row
 
-ARM_STRIDE = RIGHT_HAND - LEFT_HAND  # right joint = left joint + stride
+ARM_STRIDE = RIGHT_HAND - LEFT_HAND  # index of a right joint minus index of the left joint
 LEG_STRIDE = RIGHT_LOWER_LEG - LEFT_LOWER_LEG
 
 
 class Body(NamedTuple):
-    """Joint arrays of one avatar. Row 0 of the local arrays is the root in the room."""
+    """Arrays of the joint poses of one avatar. Local poses are relative to the parent joint; row 0 is the root in the
+    room."""
 
     parents: NDArray[np.int32]
     positions: F64  # (J, 3) local
@@ -38,7 +39,7 @@ class Body(NamedTuple):
 
 
 def make_body(skeleton: Skeleton | None = None) -> Body:
-    """Joint arrays for this skeleton (default: the canonical joints alone), in no pose yet."""
+    """Allocate the joint arrays for a skeleton, or for the canonical joints if `skeleton` is None."""
     parents = (skeleton or default_skeleton()).parents.copy()
     q = np.zeros((len(parents), 4))
     q[:, 0] = 1.0
@@ -46,7 +47,7 @@ def make_body(skeleton: Skeleton | None = None) -> Body:
 
 
 def limb_lengths(skeleton: Skeleton) -> F64:
-    """Bone lengths (2 sides, 4) [m]: upper arm, lower arm, thigh, shin."""
+    """Return the lengths of upper arm, lower arm, thigh and shin of both sides, (2, 4) [m]."""
     o = skeleton.offsets.astype(np.float64)
     out = np.zeros((2, 4))
     for side in range(2):
@@ -59,7 +60,8 @@ def limb_lengths(skeleton: Skeleton) -> F64:
 
 @njit
 def update_room(body: Any, first: int, stop: int) -> None:
-    """Compute the room poses of joints first … stop − 1 from their parents and local poses."""
+    """Compute the room poses of the joints from `first` to `stop` − 1 from the poses of their parents and their local
+    poses."""
     for j in range(first, stop):
         k = body.parents[j]
         if k < 0:
@@ -74,14 +76,14 @@ def update_room(body: Any, first: int, stop: int) -> None:
 
 @njit
 def update_limbs(body: Any) -> None:
-    """Compute the room poses of arms and legs, and of all joints that follow the canonical ones."""
+    """Compute the room poses of the joints of arms and legs, and of all joints after the canonical joints."""
     update_room(body, LEFT_SHOULDER, len(body.parents))
 
 
 @njit
 def turn_joint(body: Any, j: int, room_rotation: Row) -> None:
-    """Set the room rotation of joint j. The room rotation of its parent must be current; `update_room` then updates its
-    children."""
+    """Set the rotation of joint j in the room. The room rotation of the joint's parent must be current. The children of
+    joint j are updated by `update_room`."""
     k = body.parents[j]
     local = quat.normalize(quat.inv_mul(quat.get4(body.room_rotations, k), room_rotation))
     quat.put4(body.rotations, j, local)

@@ -1,4 +1,5 @@
-"""Landmarks of a person in a camera image: the 33 points of the BlazePose topology, as in msg/Landmarks.msg."""
+"""Landmarks of a person in a camera image: the 33 body points of the pose estimator BlazePose, as in msg/Landmarks.msg.
+"""
 
 from __future__ import annotations
 
@@ -28,19 +29,21 @@ def _mirrored(name: str) -> str:
     return name.replace("left", "\0").replace("right", "left").replace("\0", "right")
 
 
-# Permutation that swaps left and right landmarks, as an estimator does that mistakes a person's back for the front.
+# Indices that swap left and right landmarks, because a pose estimator may mistake a person's back for the front.
 SWAPPED: NDArray[np.int64] = np.array([NAMES.index(_mirrored(n)) for n in NAMES])
 
 
 @dataclass
 class Landmarks:
-    """Landmarks of one image. `positions`: relative to the middle of the hips; x forward, y left, z up [m].
+    """Landmarks of one camera image. `positions` are relative to the middle of the hips, with x forward, y left and z
+    up [m].
 
-    The estimator uses an image cut out around the person. The axes of the landmarks are therefore those of the ray to
-    the person rather than those of the camera; `image` gives this ray.
+    The pose estimator uses a part of the image around the person. Therefore the x axis of the landmarks points along
+    the ray from the camera to the person, not along the axis of the camera. The ray to the person follows from the
+    positions `image` of the landmarks in the image.
     """
 
-    stamp_ns: int  # time of the image, as the camera reports it
+    stamp_ns: int  # time of the camera image
     positions: F64  # (33, 3)
     visibility: F32  # (33,)
     image: F32 = field(default_factory=lambda: np.full((COUNT, 2), 0.5, np.float32))  # (33, 2) from left, top
@@ -50,7 +53,7 @@ class Landmarks:
 
 
 def flat(seen: Landmarks) -> dict[str, Any]:
-    """Message fields by name, with flat float32 arrays; without the stamp."""
+    """Return the fields of the landmark message by name, with flat float32 arrays and without the time stamp."""
     return {
         "epoch": seen.epoch,
         "source": seen.source,
@@ -63,7 +66,7 @@ def flat(seen: Landmarks) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Sighting:
-    """Landmarks with their time of arrival: input of the fusion."""
+    """Landmarks with their time of arrival [ns], which are an input of the facing fusion."""
 
     arrives_ns: int
     landmarks: Landmarks

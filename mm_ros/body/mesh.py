@@ -1,7 +1,8 @@
-"""Skin mesh around a skeleton's T-pose, with the joint weights of each vertex, for pictures and the browser.
+"""Skin mesh of an avatar for pictures and the browser: a surface around the T-pose of a skeleton, with joint weights
+for each vertex.
 
-The surface is the smooth union of tapered capsules (the flesh), extracted by surface nets on a grid, so that it fits
-any skeleton. RViz's URDF contains the capsules themselves.
+The surface encloses tapered capsules, called flesh, with smooth transitions. The method of surface nets extracts the
+surface on a grid, so that the skin fits any skeleton. The URDF file for RViz contains the capsules themselves.
 """
 
 from __future__ import annotations
@@ -17,17 +18,20 @@ from mm_ros.body.types import F64
 from mm_ros.maths import rotations as rot
 
 F32 = NDArray[np.float32]
-CELL_M = 0.014  # edge of the cells of the grid for the surface nets
-FOLLOW_M = 0.02  # a joint has 1/e of the nearest joint's weight when its flesh is this much farther from the vertex
-FAR = 1.0  # m; value of the field where no flesh is near
+CELL_M = 0.014  # edge length of the grid cells from which the skin surface is extracted
+# The skin weight of a joint falls to 1/e when its flesh is farther from the vertex than that of the nearest joint by
+# this distance.
+FOLLOW_M = 0.02
+FAR = 1.0  # value of the distance field far from all flesh [m]
 SMOOTHINGS = 6
-FURTHER_RADIUS_M = 0.011  # radius of the flesh of joints that follow the canonical ones
-LAST_BONE = 0.8  # ratio of the length of the last bone of a chain to the length of the bone before it
+FURTHER_RADIUS_M = 0.011  # radius of the flesh of finger joints and other joints after the canonical joints
+LAST_BONE = 0.8  # length of the last bone of a finger, relative to the bone before it
 
-# Each row has joint, start and end (share of the way to the child, then metres forward, left, up), and the radii at
-# both ends, for a height of 1.75 m. Rows of the left side are mirrored for the right side.
+# Each row of the tables describes a tapered capsule of a person of 1.75 m by its joint, its start, its end, and the
+# radii at both ends. Start and end are a share of the way from the joint to its child, and metres forward, left and up
+# from there. Rows of the left side are mirrored for the right side.
 _Row = tuple[str, tuple[float, float, float, float], tuple[float, float, float, float], float, float]
-_MITTEN: tuple[_Row, ...] = (  # capsules of the fingers for skeletons without finger joints
+_MITTEN: tuple[_Row, ...] = (  # capsules that draw the fingers of a skeleton without finger joints
     ("left_hand", (0, 0.018, 0.085, 0), (0, 0.012, 0.165, -0.006), 0.017, 0.013),
     ("left_hand", (0, -0.018, 0.085, 0), (0, -0.012, 0.155, -0.006), 0.017, 0.013),
     ("left_hand", (0, 0.03, 0.03, -0.004), (0, 0.056, 0.085, -0.01), 0.017, 0.014),
@@ -71,17 +75,19 @@ _FLESH: tuple[_Row, ...] = (
 
 @dataclass(frozen=True)
 class Skin:
-    """V vertices in the rest pose (root at the origin), each with four joints whose weights sum to one."""
+    """Skin mesh with V vertices in the rest pose, whose root is at the origin. Each vertex follows four joints, whose
+    weights sum to one."""
 
     vertices: F32
     normals: F32
     faces: NDArray[np.uint32]
     joints: NDArray[np.intp]
     weights: F32
-    rest: F64  # (J, 3) positions of the joints; all rest rotations are the identity
+    rest: F64  # (J, 3) positions of the joints in the rest pose, in which all rotations are the identity
 
     def posed(self, positions: F64, rotations: F64) -> tuple[F64, F64]:
-        """Vertices and normals in the room, from the joints' room positions (J, 3) and rotations (J, 4)."""
+        """Return the vertices and normals of the skin in the room, for the positions (J, 3) and rotations (J, 4) of the
+        joints in the room."""
         turns = rot.to_matrix(np.asarray(rotations, np.float64))
         moves = np.asarray(positions, np.float64) - np.einsum("jab,jb->ja", turns, self.rest)
         turn = np.einsum("vk,vkab->vab", self.weights, turns[self.joints])
@@ -92,7 +98,7 @@ class Skin:
         )
 
     def dense_weights(self) -> F32:
-        """Weights of all joints (V, J)."""
+        """Return the skin weights of all joints for each vertex (V, J)."""
         out = np.zeros((len(self.vertices), len(self.rest)), np.float32)
         np.put_along_axis(out, self.joints, self.weights, axis=1)
         return out
@@ -100,7 +106,6 @@ class Skin:
 
 @dataclass(frozen=True)
 class _Flesh:
-    """The flesh as B tapered capsules in the rest pose."""
 
     joints: NDArray[np.intp]
     start: F64
@@ -108,7 +113,7 @@ class _Flesh:
     radii: F64  # (B, 2)
 
     def distance(self, b: int, points: F64) -> F64:
-        """Distance of points from the surface of capsule b [m], negative inside."""
+        """Return the distance of points from the surface of capsule b [m], which is negative inside the capsule."""
         way = self.end[b] - self.start[b]
         t = np.clip((points - self.start[b]) @ way / max(float(way @ way), 1e-12), 0.0, 1.0)
         near: F64 = np.linalg.norm(points - self.start[b] - t[..., None] * way, axis=-1)
@@ -120,14 +125,14 @@ _SKINS: dict[int, Skin] = {}
 
 
 def skin(skeleton: Skeleton) -> Skin:
-    """Skin of a skeleton. The mesh is computed once, in about a third of a second."""
+    """Return the skin of a skeleton. The first call for a skeleton computes the mesh in about a third of a second."""
     if skeleton.hash not in _SKINS:
         _SKINS[skeleton.hash] = _make(skeleton)
     return _SKINS[skeleton.hash]
 
 
 def flesh_bones(skeleton: Skeleton) -> tuple[Bone, ...]:
-    """The tapered capsules under the skin, each in its joint's axes."""
+    """Return the tapered capsules under the skin, each in the axes of its joint."""
     flesh, rest = _flesh(skeleton, _scale(skeleton)), np.asarray(skeleton.rest_positions(), np.float64)
     rows = zip(flesh.joints, flesh.start, flesh.end, flesh.radii, strict=True)
     return tuple(Bone(int(j), start - rest[j], end - rest[j], float(r[0]), float(r[1])) for j, start, end, r in rows)
@@ -145,7 +150,7 @@ def _make(skeleton: Skeleton) -> Skin:
     points, faces = _surface_net(field)
     vertices = corner + cell * points
     share = _shares(flesh, skeleton.parents, vertices, FOLLOW_M * scale)
-    for _ in range(SMOOTHINGS):  # Taubin smoothing: removes ridges and keeps the volume
+    for _ in range(SMOOTHINGS):  # Taubin smoothing removes ridges of the mesh and keeps its volume.
         for step in (0.5, -0.53):
             vertices = vertices + step * (_mean_of_neighbours(vertices, faces) - vertices)
         share = _mean_of_neighbours(share, faces)
@@ -162,7 +167,7 @@ def _make(skeleton: Skeleton) -> Skin:
 
 
 def vertex_normals(vertices: F64, faces: NDArray[np.uint32]) -> F64:
-    """Area-weighted means of the triangles' normals (V, 3)."""
+    """Return the normal of each vertex (V, 3): the mean normal of its triangles, weighted by their area."""
     a, b, c = (vertices[faces[:, k]] for k in range(3))
     across = np.cross(b - a, c - a)
     total = np.zeros_like(vertices, np.float64)
@@ -194,7 +199,7 @@ def _flesh(skeleton: Skeleton, scale: float) -> _Flesh:
             start.append(rest[joint] + a[0] * way + mirror * a[1:])
             end.append(rest[joint] + b[0] * way + mirror * b[1:])
             radii.append((r0 * scale, r1 * scale))
-    for j in range(len(NAMES), len(skeleton)):  # joints that follow the canonical ones, for example those of fingers
+    for j in range(len(NAMES), len(skeleton)):  # joints after the canonical joints, for example those of fingers
         below = np.flatnonzero(skeleton.parents == j)
         joints.append(j)
         start.append(rest[j])
@@ -204,7 +209,7 @@ def _flesh(skeleton: Skeleton, scale: float) -> _Flesh:
 
 
 def _way(skeleton: Skeleton, joint: int, scale: float) -> F64:
-    """Vector from a joint to its first child, or to the tip of the bone [m]."""
+    """Return the vector from a joint to its first child, or to the tip of its bone if it has no child [m]."""
     tip = TIPS.get(skeleton.names[joint])
     if tip is not None:
         return np.array(tip) * scale
@@ -212,9 +217,8 @@ def _way(skeleton: Skeleton, joint: int, scale: float) -> F64:
 
 
 def _field(flesh: _Flesh, cell: float) -> tuple[F64, F64]:
-    """Return the distance from the smooth union of the capsules [m] at each point of a grid, and the first corner of
-    the grid.
-    """
+    """Return the distance from the smoothly joined capsules at each point of a grid [m], and the first corner of the
+    grid."""
     margin = flesh.radii.max() + 3 * cell
     corner = np.minimum(flesh.start, flesh.end).min(0) - margin
     size = np.ceil((np.maximum(flesh.start, flesh.end).max(0) + margin - corner) / cell).astype(int)
@@ -234,8 +238,8 @@ def _field(flesh: _Flesh, cell: float) -> tuple[F64, F64]:
 
 
 def _surface_net(field: F64) -> tuple[F64, NDArray[np.uint32]]:
-    """Return the faces and the vertices (V, 3), in units of cells. Each cell that the surface crosses has one vertex,
-    the mean of the crossings on its edges."""
+    """Return the vertices (V, 3) in units of grid cells, and the faces. Each grid cell that the surface crosses gets
+    one vertex, the mean of the points at which the surface crosses its edges."""
     inside = field < 0
     size = np.array(field.shape) - 1
     total, count = np.zeros((*size, 3)), np.zeros(size, int)
@@ -248,7 +252,7 @@ def _surface_net(field: F64) -> tuple[F64, NDArray[np.uint32]]:
         va, vb = a[tuple(at.T)], b[tuple(at.T)]
         point[:, axis] += va / (va - vb)
         others = [k for k in range(3) if k != axis]
-        for step in ((0, 0), (0, 1), (1, 0), (1, 1)):  # the four cells around an edge
+        for step in ((0, 0), (0, 1), (1, 0), (1, 1)):  # the four grid cells around an edge of the grid
             cell = at.copy()
             cell[:, others] -= step
             kept = ((cell >= 0) & (cell < size)).all(1)
@@ -261,7 +265,8 @@ def _surface_net(field: F64) -> tuple[F64, NDArray[np.uint32]]:
 
 
 def _quads(inside: NDArray[np.bool_], number: NDArray[np.intp]) -> NDArray[np.uint32]:
-    """Two triangles around each crossed grid edge, counter-clockwise seen from outside."""
+    """Return two triangles around each grid edge that the surface crosses. The triangles are counter-clockwise, seen
+    from outside."""
     out = []
     for axis in range(3):
         head, tail = [slice(None)] * 3, [slice(None)] * 3
@@ -277,7 +282,8 @@ def _quads(inside: NDArray[np.bool_], number: NDArray[np.intp]) -> NDArray[np.ui
 
 
 def _shares(flesh: _Flesh, parents: NDArray[np.int32], vertices: F64, follow: float) -> F64:
-    """Weights (V, J) of the nearest joint, its parent and its children, by the distance of their flesh."""
+    """Return the skin weights (V, J): for each vertex, the weights of the nearest joint, its parent and its children,
+    by the distance of their flesh."""
     away = np.full((len(vertices), len(parents)), np.inf)
     for b, joint in enumerate(flesh.joints):
         away[:, joint] = np.minimum(away[:, joint], flesh.distance(b, vertices))

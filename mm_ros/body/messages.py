@@ -1,8 +1,9 @@
-"""Conversions between the types of this package and messages: one codec for the live graph and for bags.
+"""Convert the data types of this package to ROS messages and back. The running ROS graph and the reader of bags use the
+same conversions.
 
-`Encoder` makes messages of the given classes (rclpy's, or those of a bag's type store); `x_from` reads a message of
-either kind. Only this module reorders quaternions: w is first in the types, last in messages. `x_from` raises
-MmRosError for wrong lengths, for numbers that are not finite, and for implausible sizes (`plausible.py`).
+`Encoder` makes messages of the classes of rclpy or of rosbags; the functions `…_from` read messages of both. Only this
+module reorders quaternions: w is first in the data types and last in messages. The functions `…_from` raise MmRosError
+for arrays of wrong length, for numbers that are not finite, and for implausible values (`plausible.py`).
 """
 
 from __future__ import annotations
@@ -64,8 +65,8 @@ def numbers_from(name: str, values: Any, shape: tuple[int, ...]) -> NDArray[np.f
 
 
 class Encoder:
-    """Makes messages. `kind` returns the class of a message's full name, `floats` an array of float32 and `bools` a
-    fixed array of bool as those classes take them."""
+    """Encoder of messages for rclpy or rosbags. `kind` returns the class of a message by its full name. `floats` and
+    `bools` convert arrays to the form in which the message classes take arrays of float32 and fixed arrays of bool."""
 
     def __init__(
         self,
@@ -99,7 +100,7 @@ class Encoder:
         return self.message("Landmarks", header=self.header(seen.stamp_ns, frame), **flat(seen))
 
     def trackers(self, frame: TrackerFrame) -> Any:
-        """Convert a frame; roles that are lost and were never sampled are left out."""
+        """Convert a tracker frame. Roles that are lost and were never sampled are left out."""
         return self.message(
             "TrackerArray",
             header=self.header(frame.stamp_ns),
@@ -270,7 +271,7 @@ def feet_from(numbers: Any) -> FeetEstimate | None:
 
 
 def avatar_pose_from(msg: Any) -> AvatarPose:
-    moved = min(max(len(msg.positions) // 3, len(NAMES) - 1), MOST_JOINTS - 1)  # rows of all joints except the root
+    moved = min(max(len(msg.positions) // 3, len(NAMES) - 1), MOST_JOINTS - 1)  # number of joints without the root
     positions, velocities, angular = (np.zeros((moved + 1, 3), np.float32) for _ in range(3))
     rotations = np.zeros((moved + 1, 4), np.float32)
     rotations[0, 0] = 1.0

@@ -1,7 +1,8 @@
-"""Limits of every number that enters or leaves a stage, in one table. A value outside its limits is refused.
+"""Limits of all numbers that enter or leave a stage. Values outside their limits are refused.
 
-A check for finite numbers is not enough: one head at 1e308 m makes a spring overflow, and its state stays NaN. The
-limits are far above the values of people, rooms and robots, so that no real recording is refused.
+A check for finite numbers is not enough: a head position of 1e308 m would make a spring overflow, and the state of the
+spring would stay NaN. The limits are far above the values of people, rooms and robots, so that no real recording is
+refused.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ M = TypeVar("M")
 
 
 class Implausible(MmRosError):
-    """A number is not finite or outside its limits."""
+    """Error for a number that is not finite or outside its limits."""
 
 
 class Limit(NamedTuple):
@@ -44,12 +45,11 @@ class Limit(NamedTuple):
 
 LIMITS = {
     "position": Limit(-1e4, 1e4, "m"),  # in map
-    # Position of a joint relative to its parent, or of a landmark relative to the hips
-    "offset": Limit(-10.0, 10.0, "m"),
-    "device": Limit(-1.0, 1.0, "m"),  # position of a device relative to the joint that carries it
+    "offset": Limit(-10.0, 10.0, "m"),  # position of a joint relative to its parent, of a landmark to the hips
+    "device": Limit(-1.0, 1.0, "m"),  # position of a tracked device relative to the joint that carries it
     "velocity": Limit(-1e3, 1e3, "m/s"),
     "angular velocity": Limit(-1e4, 1e4, "rad/s"),
-    # velocities are differences of poses that may be only a microsecond apart
+    # Velocities are computed from differences of poses that may be only a microsecond apart.
     "rate of a joint": Limit(-1e6, 1e6, "m/s or rad/s"),
     "command": Limit(-50.0, 50.0, "m/s or rad/s"),
     "stick": Limit(-10.0, 10.0, "of its way"),
@@ -66,21 +66,23 @@ LIMITS = {
     "floor height": Limit(-10.0, 10.0, "m"),
     "uncertainty": Limit(0.0, 10.0, "m"),
     "arm span": Limit(0.0, 4.0, "m"),
-    "seconds": Limit(0, 2**31 - 1, "s"),  # seconds of a stamp, a signed 32-bit number in messages
+    "seconds": Limit(0, 2**31 - 1, "s"),  # seconds of a time stamp, which are a signed 32-bit number in messages
     "nanoseconds": Limit(0, 999_999_999, "ns"),
     "state": Limit(0, 2, "(lost, extrapolated, tracked)"),
     "samples": Limit(0, 1_000, "samples"),
     "points": Limit(0, 100_000, "points"),
 }
-UNIT_TOLERANCE = 1e-3  # tolerance of the length of quaternions from nodes of mm_ros
-LOOSE_TOLERANCE = 0.1  # tolerance of the length of quaternions from other programs, which are normalized on entry
-LEAP_M = 50.0  # maximum distance from one output to the next, unless the input contains a transform
+UNIT_TOLERANCE = 1e-3  # tolerance of the length of quaternions in messages of mm_ros
+LOOSE_TOLERANCE = 0.1  # tolerance of the length of quaternions from other programs, which are then normalized
+# Maximum distance between the positions of two outputs in sequence, unless the input reports a transform of the play
+# space.
+LEAP_M = 50.0
 
 
 def _check(what: str, values: Any, kind: str, rows: tuple[str, ...] = ()) -> None:
-    """Refuse an array or a number outside the limits of this kind. NaN is outside every limit.
+    """Raise Implausible for an array or number outside the limits of `kind`. NaN is outside all limits.
 
-    `rows`: names of the array's rows; the name of the worst row replaces `{}` in `what`.
+    `rows` are the names of the array's rows. In the error text `what`, `{}` is replaced by the name of the worst row.
     """
     limit = LIMITS[kind]
     if isinstance(values, (float, int)):
@@ -107,7 +109,6 @@ def _refuse(what: str, values: NDArray[np.float64], limit: Limit, rows: tuple[st
 def _check_rotation(
     what: str, quaternions: Any, tolerance: float = UNIT_TOLERANCE, rows: tuple[str, ...] = ()
 ) -> None:
-    """Refuse quaternions (…, 4) that are not of length 1."""
     q = np.asarray(quaternions).reshape(-1, 4)
     _check(what, q, "quaternion", rows)
     off = np.abs(np.linalg.norm(q, axis=1) - 1.0)
@@ -119,29 +120,28 @@ def _check_rotation(
 
 
 def _check_pose(what: str, pose: Any, kind: str = "position", tolerance: float = UNIT_TOLERANCE) -> None:
-    """Refuse a pose (7,) of x, y, z, qw, qx, qy, qz."""
     _check(what, pose[:3], kind)
     _check_rotation(f"rotation of {what}", pose[3:], tolerance)
 
 
-# An overflow of the squares gives infinity, which is refused anyway, so numpy's warning is switched off. This is done
-# once per message, because it takes as long as a check.
+# Squares that overflow become infinite and are refused, so numpy's warning about overflow is switched off. The warning
+# is switched off once per message, because switching takes as long as a check.
 _quietly = np.errstate(over="ignore")
 check, check_pose = _quietly(_check), _quietly(_check_pose)
 
 
 def stamp_ns(seconds: int, nanoseconds: int, what: str = "stamp") -> int:
-    """Stamp in nanoseconds. Refuses negative stamps and nanoseconds of a second or more."""
+    """Return a time stamp in nanoseconds. Raise Implausible for negative stamps and for nanoseconds of a second or
+    more."""
     _check(what, seconds, "seconds")
     _check(what, nanoseconds, "nanoseconds")
     return seconds * 1_000_000_000 + nanoseconds
 
 
-# ---- values between the stages; each function returns its argument
+# ---- Checks of the values between the stages; each function returns its argument.
 #
-# A kernel finds in a few microseconds whether all numbers of a value are surely within their limits. Otherwise the
-# checks above raise an error with its sentence, or accept a value that is closer to a limit than the kernel's
-# tolerance.
+# A fast compiled kernel decides whether all numbers of a value are surely within their limits. If the kernel does not
+# confirm the limits, the slower checks above raise an error with a sentence, or accept a value near its limit.
 
 
 @njit
@@ -154,7 +154,8 @@ def _within(values: Any, most: float) -> bool:
 
 @njit
 def _posed(pose: Any, positions: Any, rotations: Any, velocities: Any, angular: Any, most: Any) -> bool:
-    """Whether a pose (7,) and the rows of devices or joints are surely within `most`: positions, velocities, rates."""
+    """Whether a pose and the rows of all devices or joints are surely plausible. `most` has the limits of positions,
+    velocities and angular velocities."""
     for q in rotations:
         if not abs(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3] - 1.0) < UNIT_TOLERANCE:
             return False
@@ -174,7 +175,7 @@ def _ahead(position: Any, velocity: Any, times: Any, positions: Any, directions:
 
 @njit
 def _standing(feet: Any) -> bool:
-    """Whether the numbers (2, 10) of a FeetEstimate are surely within their limits."""
+    """Whether the numbers (2, 10) of a `FeetEstimate` are surely within their limits."""
     for f in feet:
         shares = 0.0 <= f[0] <= 1.0 and 0.0 <= f[2] <= 1.0 and 0.0 <= f[9] <= LARGEST_FOOT_ERROR
         if not (shares and _within(f[3:6], FARTHEST) and _within(f[6:9], FASTEST)):
@@ -290,7 +291,7 @@ def calibration(measured: Calibration) -> Calibration:
         if role not in ROLES[WAIST_ROLE:]:
             raise Implausible(f"mounting of {role} in the calibration: not among {', '.join(ROLES[WAIST_ROLE:])}")
         _check_pose(f"mounting of {role} in the calibration", pose, "device")
-    # The scale of the avatar and the height ratio are derived from this height.
+    # The height of the head joint is checked, because it determines the scale of the avatar.
     _check("head joint's height of the calibration", measured.head_height - measured.headset_in_head[2], "head height")
     return measured
 
@@ -302,7 +303,7 @@ def skeleton(bones: Skeleton) -> Skeleton:
 
 
 def warm_up(desired: Trajectory, pose: AvatarPose) -> None:
-    """Compile the kernels for the outputs of the stages."""
+    """Compile the checks of all outputs of stages."""
     trajectory(desired)
     avatar_pose(pose)
     trackers(TrackerFrame(0))
@@ -312,11 +313,12 @@ def warm_up(desired: Trajectory, pose: AvatarPose) -> None:
 
 
 class ImplausibleOutput(Implausible):
-    """The output of a stage is implausible: it is not published, and the stage is reset."""
+    """Error for an implausible output of a stage. The output is not published, and the stage is reset."""
 
 
 class Outputs:
-    """Checks of one stage's outputs before publication: plausible sizes, and no leap."""
+    """Checks of the outputs of one stage before they are published: plausible values, and no leap from one output to
+    the next."""
 
     def __init__(self) -> None:
         self._last: tuple[int, NDArray[np.float64]] | None = None
@@ -336,7 +338,7 @@ class Outputs:
         return desired
 
     def pose(self, pose: AvatarPose, moved: bool = False) -> AvatarPose:
-        """Check a pose. `moved`: whether the input reported a transform of the play space."""
+        """Check a pose of the avatar. `moved` states whether the input reported a transform of the play space."""
         self._checked(avatar_pose, pose)
         self._leap(pose.epoch, pose.root[:2], moved)
         return pose

@@ -1,7 +1,8 @@
-"""Body proportions of skeletons: comparison with those of people, and correction of joints at implausible positions.
+"""Compare the body proportions of skeletons with those of people, and correct joints at implausible positions.
 
-A database is scaled to its user by the height of the head joint, so a head that sits too low over the legs gives the
-user's avatar legs that are too long. All lengths are relative to the leg: the bones from hip joint to ankle.
+A motion database is scaled to its user by the height of the head joint. If the head joint of the skeleton is too low,
+the legs of the user's avatar become too long. All lengths are relative to the leg length, which is the length of the
+bones from hip joint to ankle.
 """
 
 from __future__ import annotations
@@ -38,15 +39,14 @@ from mm_ros.body.skeleton import (
 )
 
 Array = Any
-ADULT_LEG_M = (0.70, 1.0)  # range of the legs of adults; others belong to children or to another unit
-ROUNDING = 0.005  # tolerance for rounding in the mean of several skeletons
-NO_BONE_M = 1e-4  # bones that are shorter than this count as having length 0
+ADULT_LEG_M = (0.70, 1.0)  # Range of the leg length of adults. Other lengths are those of children or in another unit.
+ROUNDING = 0.005  # tolerance for rounding errors in the mean of several skeletons
+NO_BONE_M = 1e-4  # Bones that are shorter than this count as missing.
 
 
 class Range(NamedTuple):
-    """Range of a length relative to the leg. If a value is outside of `low` … `high`, the joint is at an implausible
-    position and is moved so that the value becomes `usual`.
-    """
+    """Range of a length relative to the leg. If a length is below `low` or above `high`, the joint is at an implausible
+    position and is moved so that the length becomes `usual`."""
 
     low: float
     usual: float
@@ -56,15 +56,17 @@ class Range(NamedTuple):
         return self.low - ROUNDING <= value <= self.high + ROUNDING
 
 
-# The range of the head covers skeletons of eight studios. Arm and shoulders: the means of women and men (de Leva 1996)
-# ± 6 and ± 25 %.
-HEAD_OVER_LEG = Range(1.84, 1.90, 1.97)  # height of the head joint above the floor
-ARM_OVER_LEG = Range(0.60, 0.65, 0.71)  # distance from shoulder to wrist
-SHOULDERS_OVER_LEG = Range(0.32, 0.42, 0.53)  # distance between the shoulder joints
-LEG_OFF = 0.17  # if head and arms both suggest a leg length that differs by more than this, the leg is wrong
-AGREE = 0.10  # maximum difference of the leg lengths that head and arms suggest, for LEG_OFF to apply
-LARGEST_CHANGE = 1.45  # a skeleton that needs a larger change is not a person's and is not changed.
-# Plausible (minimum, maximum) from children to tall people. Other values are reported as probably wrong.
+# Ranges of lengths relative to the leg length. The range of the head height covers skeletons of eight motion-capture
+# studios. The range of the arm is the mean of women and men (de Leva 1996) ± 6 %, and that of the shoulders is ± 25 %.
+HEAD_OVER_LEG = Range(1.84, 1.90, 1.97)  # height of the head joint above the floor, relative to the leg
+ARM_OVER_LEG = Range(0.60, 0.65, 0.71)  # distance from shoulder to wrist, relative to the leg
+SHOULDERS_OVER_LEG = Range(0.32, 0.42, 0.53)  # distance between the shoulder joints, relative to the leg
+# The leg length is wrong if head and arms both suggest another length, with a ratio whose logarithm exceeds this.
+LEG_OFF = 0.17
+AGREE = 0.10  # The leg is corrected only if both suggested lengths agree, with a smaller logarithm of their ratio.
+LARGEST_CHANGE = 1.45  # A skeleton that needs a change by a larger factor is not that of a person and is not changed.
+# Minimum and maximum plausible proportions, from children to tall people. Proportions outside of this range are
+# reported as probably wrong.
 PLAUSIBLE = (
     ("head joint above the floor", 1.5, 2.6), ("arm", 0.4, 1.0), ("width of the shoulders", 0.15, 0.85),
     ("width of the hips", 0.05, 0.6), ("shin over thigh", 0.55, 1.8), ("left over right leg", 0.85, 1.18),
@@ -78,7 +80,7 @@ _TRUNK = tuple(j for j in TRUNK_BONES if j not in (LEFT_UPPER_ARM, RIGHT_UPPER_A
 
 @dataclass(frozen=True)
 class Proportions:
-    """Lengths relative to the leg, and the length of the leg [m]."""
+    """Proportions of a skeleton: the length `leg` [m], and the other lengths relative to it."""
 
     leg: float
     head: float
@@ -102,7 +104,7 @@ def _length(skeleton: Skeleton, bones: tuple[int, ...]) -> float:
 
 
 def implausible(skeleton: Skeleton) -> list[tuple[float, str]]:
-    """Return (value, description) of each proportion that no person has."""
+    """Return the value and a description of each proportion that no person has."""
     p, now = skeleton.rest_positions().astype(np.float64), proportions_of(skeleton)
     leg = now.leg
     legs, arms = ([_length(skeleton, b) for b in side] for side in (_LEGS, _ARMS))
@@ -121,7 +123,7 @@ def implausible(skeleton: Skeleton) -> list[tuple[float, str]]:
 
 
 def unusual(skeleton: Skeleton) -> list[str]:
-    """Describe the proportions of an adult's skeleton that are outside the usual ranges."""
+    """Return a description of each proportion of an adult's skeleton that is outside the usual range."""
     now = proportions_of(skeleton)
     if not now.adult:
         return []
@@ -135,11 +137,11 @@ def unusual(skeleton: Skeleton) -> list[str]:
 
 
 def corrected(skeleton: Skeleton) -> tuple[Skeleton, list[str]]:
-    """Move joints at implausible positions to where people have them; return the skeleton and a description of each
-    change.
+    """Move joints at implausible positions to positions that people have. Return the changed skeleton and a description
+    of each change.
 
-    Directions of bones do not change, so that rotations keep their meaning. Skeletons of children, who have other
-    proportions, and skeletons that are not human are returned unchanged.
+    The directions of bones do not change, so that joint rotations keep their meaning. Skeletons of children, who have
+    other proportions, and skeletons that are not human are returned unchanged.
     """
     notes: list[str] = []
     if implausible(skeleton) or not proportions_of(skeleton).adult:
@@ -151,10 +153,9 @@ def corrected(skeleton: Skeleton) -> tuple[Skeleton, list[str]]:
 
 
 def _with_thorax(skeleton: Skeleton, notes: list[str]) -> Skeleton:
-    """Add the bone between chest and neck where it has length 0. CMU's BVH files lack this bone, so neck and shoulders
-    are 11 cm too low. The new bone gets the length of the bone below; in CMU's own skeletons both lengths agree within
-    2 %.
-    """
+    """Add the bone between chest and neck if it is missing. BVH files of CMU lack the bone between chest and neck, so
+    that neck and shoulders are 11 cm too low. The new bone gets the length of the bone below it; in the original
+    skeletons of CMU, both lengths agree within 2 %."""
     upper = [NECK, LEFT_SHOULDER, RIGHT_SHOULDER]
     zero = np.linalg.norm(skeleton.offsets[upper], axis=1).max() < NO_BONE_M
     bone = skeleton.offsets[UPPER_CHEST]
@@ -186,7 +187,6 @@ def _with_leg(skeleton: Skeleton, notes: list[str]) -> Skeleton:
 
 
 def _with_head(skeleton: Skeleton, notes: list[str]) -> Skeleton:
-    """Scale trunk and neck by one factor, so that the head gets its usual height."""
     now, p = proportions_of(skeleton), skeleton.rest_positions().astype(np.float64)
     if HEAD_OVER_LEG.low <= now.head <= HEAD_OVER_LEG.high:
         return skeleton

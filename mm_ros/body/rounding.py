@@ -1,7 +1,6 @@
-"""Round values as a topic rounds them. A program that runs all stages in one process rounds values between its stages,
-so that its poses equal those of the graph bit for bit. The results are copies that cannot be written: a stage cannot
-change what another one keeps.
-"""
+"""Round values in the same way as ROS messages round them. A program that runs all stages in one process rounds the
+values between its stages, so that its poses equal those of the ROS graph bit for bit. Rounded values are read-only
+copies, so that no stage can change values that another stage keeps."""
 
 from __future__ import annotations
 
@@ -23,14 +22,14 @@ from mm_ros.maths.jit import njit
 
 
 def _kept(values: Any, kind: Any) -> NDArray[Any]:
-    """Read-only copy. `astype` of an array takes half the time of `np.array`."""
+    """Return a read-only copy of an array. The method `astype` takes half the time of `np.array`."""
     out: NDArray[Any] = np.asarray(values).astype(kind)
     out.setflags(write=False)
     return out
 
 
 def frozen(value: Any) -> Any:
-    """Make the arrays of a value read-only, and return the value."""
+    """Make all arrays of a dataclass object read-only, and return the object."""
     for part in vars(value).values():
         if isinstance(part, np.ndarray):
             part.flags.writeable = False
@@ -40,7 +39,8 @@ def frozen(value: Any) -> Any:
 
 
 def handed_trackers(t: TrackerFrame) -> TrackerFrame:
-    """Trackers as their message contains them: it omits roles that are lost and were never sampled."""
+    """Return a tracker frame as a message would contain it. The message omits roles that are lost and were never
+    sampled."""
     positions, rotations = t.positions.astype(np.float64), t.rotations.astype(np.float64)
     velocities, angular = t.velocities.astype(np.float64), t.angular_velocities.astype(np.float64)
     state, sampled = t.state.astype(np.uint8), t.sampled_ns.astype(np.int64)
@@ -66,7 +66,7 @@ def rounded_orientation(o: BodyOrientation) -> BodyOrientation:
 
 
 def rounded_trajectory(t: Trajectory) -> Trajectory:
-    return Trajectory(  # `dataclasses.replace` would take several times as long
+    return Trajectory(  # The object is made directly, because `dataclasses.replace` would take several times as long.
         t.stamp_ns, t.epoch, t.source, _kept(t.position, np.float64), _kept(t.velocity, np.float64), t.yaw, t.yaw_sigma,
         t.height_ratio, _kept(t.times, np.float32), _kept(t.positions, np.float32), _kept(t.directions, np.float32),
         t.stale, _kept(t.new_from_old, np.float64), rounded_feet(t.feet),
@@ -78,7 +78,8 @@ def rounded_feet(feet: FeetEstimate | None) -> FeetEstimate | None:
 
 
 def rounded_pose(p: AvatarPose) -> AvatarPose:
-    """Rounded pose. The message has `root` and `root_velocity` in place of row 0's position and rotation."""
+    """Return a pose as a message would contain it. The message has the field `root` in place of position and rotation
+    in row 0."""
     positions, rotations = p.positions.astype(np.float32), p.rotations.astype(np.float32)
     positions[0], rotations[0] = 0, (1, 0, 0, 0)
     positions.setflags(write=False)
@@ -98,11 +99,12 @@ def write_transforms(
     words: Any, doubles: Any, stamps: Any, numbers: Any, sec: int, nanosec: int, positions: Any, rotations: Any,
     root: Any,
 ) -> None:
-    """Write stamps, positions (N, 3) and rotations (N, 4) at these indices of a serialized TFMessage.
+    """Write time stamps, positions (N, 3) and rotations (N, 4) into a serialized TFMessage, at the indices `stamps` and
+    `numbers`.
 
-    `root` (7,) replaces the pose of the first transform without a change, unless it is empty.
+    If `root` (7,) is not empty, it replaces the pose of the first transform.
 
-    Rotations are normalized: float32 ones are 1e-7 off, and tf2 refuses errors above 1e-6.
+    Rotations are normalized, because tf2 refuses quaternions whose length is wrong by more than 1e-6.
     """
     for i in range(len(stamps)):
         words[stamps[i]], words[stamps[i] + 1] = sec, nanosec
@@ -121,7 +123,7 @@ def write_transforms(
 
 
 def warm_up() -> None:
-    """Compile `write_transforms` for poses and for trackers."""
+    """Compile `write_transforms` for the number types of poses and of trackers."""
     words, doubles, at = np.zeros(2, np.uint32), np.zeros(7), np.zeros(1, np.int64)
     for kind in (np.float32, np.float64):
         write_transforms(words, doubles, at, at, 0, 0, np.zeros((1, 3), kind), np.ones((1, 4), kind), NO_ROOT)

@@ -1,4 +1,4 @@
-"""Room poses of the avatar's joints, and the tapered capsule that draws a bone."""
+"""Poses of the avatar's joints in the room, and tapered capsules that draw bones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mm_ros.maths import quat
 
 @dataclass(frozen=True)
 class Bone:
-    """A tapered capsule in its joint's axes, from `start` to `end` [m]."""
+    """Tapered capsule from `start` to `end`, in the axes of its joint [m]."""
 
     joint: int
     start: F64
@@ -27,7 +27,8 @@ _CANONICAL = default_skeleton().parents
 
 
 def room_joints(pose: AvatarPose, skeleton: Skeleton | None = None) -> tuple[F64, F64]:
-    """Positions (J, 3) and rotations (J, 4) of the joints in the room; without a skeleton, of the canonical joints."""
+    """Return positions (J, 3) and rotations (J, 4) of the joints of a pose in the room. Without a skeleton, only the
+    canonical joints are returned."""
     parents = _CANONICAL if skeleton is None else skeleton.parents
     if len(pose.positions) < len(parents):
         raise MmRosError(f"the pose has {len(pose.positions)} joints; expected the {len(parents)} of its skeleton")

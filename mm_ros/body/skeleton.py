@@ -1,11 +1,11 @@
-"""The skeleton: joint tree, names and rest pose of a motion or an avatar.
+"""Skeleton of a motion or an avatar: tree, names and rest pose of its joints.
 
-Every skeleton begins with the same canonical joints, in one order. Code about the body (feet, head, hands) refers to
-these joints by the constants of this module. Further joints, for example fingers, follow behind; names, parents,
-partners of the other side and their number come from the `Skeleton`.
+Every skeleton begins with the same canonical joints in the same order. Code refers to canonical joints, such as head,
+hands and feet, by the constants of this module. Further joints, for example those of fingers, come after the canonical
+joints. Names and parents of further joints are stored in the `Skeleton`.
 
-In the rest pose (a T-pose facing +x, arms along ±y, legs along −z) the rotation of every joint is the identity.
-Skeletons therefore differ only in their offsets, and a local rotation means the same on all of them.
+In the rest pose (a T-pose facing +x, arms along ±y, legs along −z), the rotation of every joint is the identity.
+Skeletons therefore differ only in their offsets, and a local rotation has the same meaning on all skeletons.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ MOST_JOINTS = 255
  LEFT_UPPER_LEG, LEFT_LOWER_LEG, LEFT_FOOT, LEFT_TOES,
  RIGHT_UPPER_LEG, RIGHT_LOWER_LEG, RIGHT_FOOT, RIGHT_TOES) = range(J)  # fmt: skip
 
-# Joints whose offsets are the bones of the arms, and those of trunk and neck
+# Joints whose offsets are the bones of the arms, and joints whose offsets are the bones of trunk and neck.
 ARM_BONES = (LEFT_LOWER_ARM, LEFT_HAND, RIGHT_LOWER_ARM, RIGHT_HAND)
 TRUNK_BONES = (SPINE, CHEST, UPPER_CHEST, NECK, HEAD, LEFT_SHOULDER, LEFT_UPPER_ARM, RIGHT_SHOULDER, RIGHT_UPPER_ARM)
 
-# A 1.75 m person: head joint at 1.60 m, eyes at about 1.65 m.
+# Offsets of a person of 1.75 m, whose head joint is at 1.60 m and whose eyes are at about 1.65 m.
 DEFAULT_OFFSETS: NDArray[np.float32] = np.array(
     [
         (0, 0, 0),
@@ -90,7 +90,8 @@ DEFAULT_OFFSETS: NDArray[np.float32] = np.array(
     ],
     np.float32,
 )
-# End of the last bone of a chain in the leaf joint's axes [m]: crown, finger tips, toe tips.
+# Ends of the last bones, which are the crown of the head, the finger tips and the toe tips, in the axes of the last
+# joint [m].
 TIPS: dict[str, tuple[float, float, float]] = {
     "head": (0.02, 0.0, 0.18),
     "left_hand": (0.0, 0.17, 0.0),
@@ -101,16 +102,15 @@ TIPS: dict[str, tuple[float, float, float]] = {
 
 
 class Segments(NamedTuple):
-    """Factors of the lengths of a user's trunk and arms, relative to the avatar's scale. The scale itself is that of
-    the legs.
-    """
+    """Factors for the lengths of an avatar's trunk and arms, relative to the scale of its legs."""
 
     trunk: float = 1.0
     arms: float = 1.0
 
     @lru_cache(maxsize=16)  # noqa: B019  (a few users; the matcher asks in each step)
     def factors(self, joints: int) -> NDArray[np.float32]:
-        """Factor of each joint's offset (joints, 1), read-only. The factor of joints that are not canonical is 1."""
+        """Return a read-only factor for the offset of each joint (joints, 1). The factor of joints that are not
+        canonical is 1."""
         out = np.ones((joints, 1), np.float32)
         out[list(TRUNK_BONES)], out[list(ARM_BONES)] = self.trunk, self.arms
         out.setflags(write=False)
@@ -122,10 +122,11 @@ WHOLE = Segments()
 
 @dataclass(frozen=True)
 class Skeleton:
-    """Tree of J joints; the canonical joints come first.
+    """Skeleton: a tree of J joints, of which the canonical joints come first.
 
-    `offsets` (J, 3): each joint in its parent's axes at rest [m]; `offsets[HIPS]` is above the floor. `parents` (J,):
-    index of each joint's parent, which precedes it; −1 for the root.
+    `offsets` (J, 3) are the positions of the joints in the axes of their parents in the rest pose [m]; `offsets[HIPS]`
+    is the height of the hips above the floor. `parents` (J,) are the indices of the parents. Each joint comes after its
+    parent, and the parent of the root is −1.
     """
 
     offsets: NDArray[np.float32]
@@ -141,7 +142,8 @@ class Skeleton:
             self._check_tree()
 
     def _check_tree(self) -> None:
-        """Check names and parents, because compiled code indexes by parents without bounds checks."""
+        """Check the names and parents of all joints, because compiled code uses parents as indices without bounds
+        checks."""
         count, names, parents = len(self.names), self.names, np.asarray(self.parents)
         if names[:J] != NAMES:
             raise MmRosError(f"skeleton: its first joints must be {', '.join(NAMES)}; came {', '.join(names[:J])}")
@@ -157,26 +159,27 @@ class Skeleton:
 
     @cached_property
     def mirrored(self) -> NDArray[np.int32]:
-        """Index of each joint's partner on the other side (J,); of joints in the middle, their own."""
+        """Index of each joint's partner on the other side (J,). Joints in the middle have their own index."""
         swapped = [n.replace("left", "\0").replace("right", "left").replace("\0", "right") for n in self.names]
         return np.array([self.index(n) for n in swapped], np.int32)
 
     @property
     def canonical(self) -> Skeleton:
-        """A skeleton of the canonical joints alone."""
+        """Skeleton with only the canonical joints of this skeleton."""
         return self if len(self) == J else Skeleton(self.offsets[:J])
 
     def ancestors(self, joint: int) -> tuple[int, ...]:
-        """Parent, grandparent, … of a joint; the last one is the root."""
+        """Return the parent, grandparent and further ancestors of a joint up to the root."""
         parent = int(self.parents[joint])
         return () if parent < 0 else (parent, *self.ancestors(parent))
 
     def with_offsets(self, offsets: NDArray[np.float32]) -> Skeleton:
-        """A skeleton with the same joints and other offsets."""
+        """Return a skeleton with the same joints and the given offsets."""
         return replace(self, offsets=offsets)
 
     def kinematics(self, positions: Any, rotations: Any) -> tuple[Any, Any]:
-        """Convert local positions (…, J, 3) and rotations (…, J, 4) to the frame of joint 0's pose."""
+        """Convert positions (…, J, 3) and rotations (…, J, 4) relative to the parents to the frame in which joint 0,
+        the root, is given."""
         return rot.forward_kinematics(self.parents, positions, rotations)
 
     def index(self, name: str) -> int:
@@ -189,7 +192,7 @@ class Skeleton:
 
     @property
     def hash(self) -> int:
-        """64-bit hash of names, parents and offsets (rounded to 10 µm)."""
+        """64-bit hash of the joints' names, parents and offsets, which are rounded to 10 µm."""
         digest = hashlib.blake2b(digest_size=8)
         digest.update("\n".join(self.names).encode())
         digest.update(np.ascontiguousarray(self.parents, "<i4").tobytes())
@@ -197,7 +200,7 @@ class Skeleton:
         return int.from_bytes(digest.digest(), "little")
 
     def rest_positions(self) -> NDArray[np.float32]:
-        """Joint positions (J, 3) above the floor in the rest pose [m]."""
+        """Return the positions (J, 3) of the joints in the rest pose [m]; z is the height above the floor."""
         out = self.offsets.copy()
         for j in range(1, len(out)):
             out[j] += out[self.parents[j]]
@@ -205,22 +208,22 @@ class Skeleton:
 
     @property
     def head_height(self) -> float:
-        """Height of the head joint standing upright [m]."""
+        """Height of the head joint above the floor when the person stands upright [m]."""
         return float(self.rest_positions()[HEAD, 2])
 
     @property
     def leg_length(self) -> float:
-        """Length of the bones from hip joint to ankle [m], mean of left and right."""
+        """Length of the leg bones from hip joint to ankle [m], mean of left and right leg."""
         legs = [LEFT_LOWER_LEG, LEFT_FOOT, RIGHT_LOWER_LEG, RIGHT_FOOT]
         return float(np.linalg.norm(self.offsets[legs].astype(np.float64), axis=1).sum() / 2)
 
     @property
     def arm_length(self) -> float:
-        """Length of the bones from shoulder to wrist [m], mean of left and right."""
+        """Length of the arm bones from shoulder to wrist [m], mean of left and right arm."""
         return float(np.linalg.norm(self.offsets[list(ARM_BONES)].astype(np.float64), axis=1).sum() / 2)
 
     def scaled(self, scale: float, segments: Segments = WHOLE) -> Skeleton:
-        """A skeleton of another size."""
+        """Return a skeleton whose offsets are multiplied by `scale` and by the factors of `segments`."""
         offsets = self.offsets * np.float32(scale)
         return self.with_offsets((offsets * segments.factors(len(self))).astype(np.float32))
 
@@ -230,7 +233,6 @@ def default_skeleton() -> Skeleton:
 
 
 def canonical_kinematics(positions: Any, rotations: Any) -> tuple[Any, Any]:
-    """`Skeleton.kinematics` for the canonical joints only. No skeleton is needed, because their parents are always the
-    same.
-    """
+    """Compute `Skeleton.kinematics` for the canonical joints only. No skeleton is needed, because canonical joints
+    always have the same parents."""
     return rot.forward_kinematics(PARENTS, positions[..., :J, :], rotations[..., :J, :])

@@ -1,4 +1,4 @@
-"""Decision about the stamp and epoch of each sample (advance, drop, reset, carry or hold), the same in every stage."""
+"""Rules of all stages that decide by time stamp and epoch what a stage does with a sample."""
 
 from __future__ import annotations
 
@@ -6,25 +6,26 @@ from typing import NamedTuple
 
 from mm_ros.body.types import F64, IDENTITY_POSE
 
-ADVANCE = "advance"  # the next sample: integrate over dt
-DROP = "drop"  # a duplicate or late sample: ignore it
-RESET = "reset"  # first sample, new epoch or a jump back in time: reset all state
-CARRY = "carry"  # re-centred: move all state by new_from_old, then continue
-HOLD = "hold"  # first sample after a gap: keep the state, do not integrate over the gap, blend
+ADVANCE = "advance"  # the next sample: the stage integrates over dt
+DROP = "drop"  # a duplicate or late sample: the stage ignores it
+RESET = "reset"  # first sample, new epoch or a jump back in time: the stage resets all state
+CARRY = "carry"  # re-centred user: the stage transforms all state by `new_from_old`
+HOLD = "hold"  # first sample after a gap: the stage keeps its state and does not integrate over the gap
 
-# a sample that is older than the last one by at most this is late; a still older sample means a loop or a seek
+# A sample that is older than the last sample by at most this is late. A still older sample means that the source has
+# looped or jumped.
 LATE_S = 0.1
-GAP_S = 0.5  # a longer time between two samples is a gap
+GAP_S = 0.5  # A time between two samples that is longer than this is a gap.
 _IDENTITY = list(IDENTITY_POSE)
 
 
 class Judgement(NamedTuple):
     verdict: str
-    dt: float  # s since the last accepted sample; 0 unless ADVANCE or CARRY
+    dt: float  # time since the last accepted sample [s]; 0 unless the verdict is ADVANCE or CARRY
 
 
 class Timeline:
-    """State: the last accepted stamp and epoch."""
+    """Rules for the samples of one stage. The state is the stamp and epoch of the last accepted sample."""
 
     def __init__(self, late_s: float = LATE_S, gap_s: float = GAP_S) -> None:
         self.late_s, self.gap_s = late_s, gap_s
@@ -35,14 +36,15 @@ class Timeline:
         self.epoch = 0
 
     def judge(self, stamp_ns: int, epoch: int = 0, new_from_old: F64 | None = None) -> Judgement:
-        """Judge one sample. A transform within one epoch (stick locomotion) is an ADVANCE: the caller applies it."""
+        """Decide what to do with one sample. A transform within an epoch (travel by stick) gives ADVANCE, and the
+        caller applies the transform."""
         if self.stamp_ns is None:
             return self._accept(RESET, 0.0, stamp_ns, epoch)
         dt = (stamp_ns - self.stamp_ns) * 1e-9
         late = -self.late_s <= dt <= 0
         if epoch != self.epoch:
-            # A late sample of the previous epoch. With a newer epoch, an equal or older stamp is valid: sources
-            # restart and loop.
+            # A late sample of the previous epoch is dropped. In a newer epoch, an equal or older stamp is valid,
+            # because sources restart and loop.
             if late and epoch < self.epoch:
                 return Judgement(DROP, 0.0)
             if new_from_old is not None and not is_identity(new_from_old):
@@ -62,11 +64,11 @@ class Timeline:
 
 
 def is_identity(pose: F64) -> bool:
-    """Whether a pose (x, y, z, qw, qx, qy, qz) is the identity to a micrometre and a microradian."""
+    """Whether a pose (x, y, z, qw, qx, qy, qz) is the identity, with a tolerance of a micrometre and a microradian."""
     numbers = pose.tolist()
     if numbers == _IDENTITY:
         return True
     x, y, z, _, qx, qy, qz = numbers
-    if abs(qx) > 5e-7 or abs(qy) > 5e-7 or abs(qz) > 5e-7:  # half of the rotation's angle
+    if abs(qx) > 5e-7 or abs(qy) > 5e-7 or abs(qz) > 5e-7:  # half of the rotation angle [rad]
         return False
     return bool(abs(x) < 1e-6 and abs(y) < 1e-6 and abs(z) < 1e-6)

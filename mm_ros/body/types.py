@@ -1,7 +1,7 @@
-"""Values between the stages: one dataclass per topic, arrays of fixed shapes.
+"""Data types that pass between the stages: one dataclass per ROS topic, with arrays of fixed shapes.
 
-Stamps are integer nanoseconds of the source's clock; the stages never read a clock for them. Poses of 7 numbers are
-x, y, z, qw, qx, qy, qz. Everything is in the frame `map` unless the name states another one.
+Time stamps are integer nanoseconds of the source's clock. Poses of 7 numbers are x, y, z, qw, qx, qy, qz. Positions and
+rotations are in the frame `map` unless a name or comment states another frame.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ ROLE_ALIASES: dict[str, str] = {"left_elbow": "left_forearm", "right_elbow": "ri
 
 
 def role_index(name: str) -> int:
-    """Index of a role; names of `ROLE_ALIASES` are roles too. Raises MmRosError for other names."""
+    """Return the index of a tracker role, or raise MmRosError for a name that is neither in `ROLES` nor in
+    `ROLE_ALIASES`."""
     known = ROLE_ALIASES.get(name, name)
     if known not in ROLES:
         raise MmRosError(f"tracker role '{name}' is not among {', '.join((*ROLES, *ROLE_ALIASES))}")
@@ -72,12 +73,13 @@ def _rotations(n: int) -> F64:
 
 @dataclass
 class TrackerFrame:
-    """One sample of all trackers. Row r of each array is ROLES[r]; an absent role is LOST.
+    """One sample of all trackers. Row r of each array belongs to the role `ROLES[r]`; the state of a missing role is
+    LOST.
 
-    `epoch` grows when the source starts, loops or re-centres. `new_from_old` maps the play space of the last sample
-    into that of this one. In the same epoch, a transform means that the user travels (stick, snap turn) and the legs
-    make steps. In a new epoch, a transform means a re-centring, in which all state moves rigidly, and the identity
-    means that all state resets.
+    `epoch` grows when the source starts or loops, or when the user is re-centred. `new_from_old` is the transform from
+    the play space of the last sample to that of this sample. A transform within an epoch means that the user travels by
+    stick or snap turn, and that the avatar makes steps. A transform at the start of an epoch means a re-centring, which
+    moves all state rigidly. The identity at the start of an epoch means that all state is reset.
     """
 
     stamp_ns: int
@@ -93,11 +95,11 @@ class TrackerFrame:
 
 @dataclass
 class BodyOrientation:
-    """Predicted facing of the pelvis."""
+    """Predicted facing of the user's pelvis."""
 
     stamp_ns: int
     epoch: int
-    yaw: float  # yaw in the room [rad]: 0 along +x, positive counter-clockwise
+    yaw: float  # yaw of the pelvis in the room [rad]: 0 along +x, positive counter-clockwise
     yaw_rate: float  # rad/s
     sigma: float  # rad, standard deviation
     source: str
@@ -105,23 +107,24 @@ class BodyOrientation:
 
 @dataclass
 class FeetEstimate:
-    """Estimate of the user's feet, which no tracker measures. The properties are views of the columns of `numbers`."""
+    """Estimate of the user's feet, for users without foot trackers. The properties of the estimate are views of the
+    columns of `numbers`."""
 
     numbers: F64  # (2, 10) rows: left, right
 
     @property
     def contact(self) -> F64:
-        """(2,) probability that the foot stands on the floor."""
+        """(2,) probability that the left and right foot stand on the floor."""
         return self.numbers[:, 0]
 
     @property
     def touchdown(self) -> NDArray[np.bool_]:
-        """(2,) whether the foot touches the floor in this sample, after a swing."""
+        """(2,) whether the left and right foot land in this sample, after a swing."""
         return self.numbers[:, 1] > 0.5
 
     @property
     def moves(self) -> F64:
-        """(2,) probability that the ankle moves."""
+        """(2,) probability that the left and right ankle move."""
         return self.numbers[:, 2]
 
     @property
@@ -131,16 +134,17 @@ class FeetEstimate:
 
     @property
     def velocities(self) -> F64:
-        """(2, 3) velocities of the ankles in the room, m/s."""
+        """(2, 3) velocities of both ankles in the room [m/s]."""
         return self.numbers[:, 6:9]
 
     @property
     def sigma(self) -> F64:
-        """(2,) expected error of the ankles, m; large where the devices do not determine the foot."""
+        """(2,) expected position error of both ankles [m]; it is large when head and hands do not determine the foot.
+        """
         return self.numbers[:, 9]
 
     def flat(self) -> F32:
-        """The estimate as an array of FEET_NUMBERS numbers, as in messages."""
+        """Return the estimate as an array of FEET_NUMBERS numbers, the form in which messages have it."""
         return self.numbers.astype(np.float32).ravel()
 
 
@@ -148,7 +152,7 @@ FEET_NUMBERS = 20
 
 
 def feet_from_flat(numbers: F32) -> FeetEstimate | None:
-    """Inverse of `FeetEstimate.flat`; an empty array means that there is no estimate and gives None."""
+    """Convert the array of `FeetEstimate.flat` back to an estimate. An empty array means no estimate and gives None."""
     if not len(numbers):
         return None
     return FeetEstimate(np.array(numbers, np.float64).reshape(2, FEET_NUMBERS // 2))
@@ -156,7 +160,7 @@ def feet_from_flat(numbers: F32) -> FeetEstimate | None:
 
 @dataclass
 class Trajectory:
-    """Desired trajectory of the body. Positions and velocities are at the user's own size."""
+    """Desired trajectory of the avatar's root, in the size of the user."""
 
     stamp_ns: int
     epoch: int
@@ -165,17 +169,17 @@ class Trajectory:
     velocity: F64  # (2,) m/s
     yaw: float
     yaw_sigma: float
-    height_ratio: float  # head height over standing head height
+    height_ratio: float  # present height of the head divided by its height when standing
     times: F32  # (T,) s ahead
     positions: F32  # (T, 2) room, m
     directions: F32  # (T, 2) room, unit
     stale: bool = False
     new_from_old: F64 = field(default_factory=identity_pose)
-    feet: FeetEstimate | None = None  # the user's feet; None: no estimate
+    feet: FeetEstimate | None = None  # estimate of the user's feet; None if there is no estimate
 
 
 def still_trajectory(times: tuple[float, ...]) -> Trajectory:
-    """Desired trajectory that stands at the origin and faces +x, for warm-up and tests."""
+    """Return the desired trajectory of a user who stands at the origin and faces +x, for warm-up and tests."""
     n = len(times)
     facing = np.tile(np.array([1.0, 0.0], np.float32), (n, 1))
     return Trajectory(
@@ -186,30 +190,29 @@ def still_trajectory(times: tuple[float, ...]) -> Trajectory:
 
 @dataclass
 class AvatarPose:
-    """A pose of the full body. Row 0 of the joint arrays is the root: its positions and rotations are the identity
-    (its pose is `root`), its velocities are in root axes. Other rows are local to the parent; their angular velocities
-    are in the parent's axes: q(t + dt) = exp(ω dt) q(t).
-    """
+    """Pose of the full body. Row 0 of the joint arrays is the root: its position and rotation are the identity, because
+    `root` has the pose of the root, and its velocities are in the axes of the root. All other rows are relative to the
+    parent joint. Angular velocities ω are in the axes of the parent: q(t + dt) = exp(ω dt) q(t)."""
 
     stamp_ns: int
     epoch: int
     skeleton: int  # hash
-    root: F64  # (7,) x y z qw qx qy qz in map
+    root: F64  # (7,) x y z qw qx qy qz of the root in the frame `map`
     positions: F32  # (J, 3) m
     rotations: F32  # (J, 4) w x y z
     velocities: F32  # (J, 3) m/s
     angular_velocities: F32  # (J, 3) rad/s
-    contacts: NDArray[np.bool_]  # (2,) left, right: foot in contact in the played motion
-    locked: NDArray[np.bool_]  # (2,) left, right: foot held on the floor by IK
-    run: int = 0  # random number, drawn when the engine starts
-    segment: int = 0  # increments at each jump to another place of the database
+    contacts: NDArray[np.bool_]  # (2,) whether the left and right foot touch the floor in the played motion
+    locked: NDArray[np.bool_]  # (2,) whether the left and right foot are held on the floor by inverse kinematics
+    run: int = 0  # random number that identifies a start of the engine
+    segment: int = 0  # number of jumps to another frame of the motion database so far
     stale: bool = False
-    engine: str = ""  # source of the pose: "search", "learned", "state_machine", "truth"
-    feet: FeetEstimate | None = None  # the user's feet, as in the desired trajectory of this pose
+    engine: str = ""  # source of the pose: "search", "learned", "state_machine" or "truth"
+    feet: FeetEstimate | None = None  # estimate of the user's feet, copied from the desired trajectory
 
 
 def rest_pose(skeleton: Skeleton, stamp_ns: int = 0) -> AvatarPose:
-    """The T-pose at the origin, for warm-up and tests."""
+    """Return the T-pose at the origin, for warm-up and tests."""
     j = len(skeleton.offsets)
     rotations = np.zeros((j, 4), np.float32)
     rotations[:, 0] = 1.0
@@ -223,31 +226,33 @@ def rest_pose(skeleton: Skeleton, stamp_ns: int = 0) -> AvatarPose:
 
 @dataclass
 class Match:
-    """Decision of the matcher in one step."""
+    """Decision of the motion matching stage in one step."""
 
     stamp_ns: int
     epoch: int
-    engine: str  # "search", "learned", "state_machine"
+    engine: str  # name of the engine: "search", "learned" or "state_machine"
     clip: str = ""
     clip_index: int = -1  # -1 without a database
-    frame: int = -1  # played row of the database; -1 without a database
-    frame_fraction: float = 0.0  # share of the way from `frame` to the next frame
+    frame: int = -1  # number of the played frame in the motion database; -1 without a database
+    frame_fraction: float = 0.0  # played position between `frame` (0) and the frame after it (1)
     time: float = 0.0  # s within the clip
     tags: tuple[str, ...] = ()  # tags of `frame`
     band: str = ""  # requested height band
     searched: bool = False
-    reason: str = ""  # "interval", "abrupt", "band", "tags", "clip end", "start", or the changed setting
-    jumped: bool = False  # the search found a better frame, and playback jumped there
-    cost: float = math.nan  # cost of the winner
-    continue_cost: float = math.nan  # cost of continuing; inf when continuing was impossible
-    search_time: float = 0.0  # duration of the search [s]; 0 when the stage has no clock
-    search_structure: str = ""  # structure of engine "search": "tree", "boxes" or "brute"
+    # reason of the search: "interval", "abrupt", "band", "tags", "clip end", "start", or the name of a changed setting
+    reason: str = ""
+    jumped: bool = False  # whether the search found a better frame, to which playback jumped
+    cost: float = math.nan  # cost of the frame that the search selected
+    continue_cost: float = math.nan  # cost of continuing the played clip; infinite if the clip could not continue
+    search_time: float = 0.0  # duration of the search [s]; 0 if the stage has no clock
+    search_structure: str = ""  # search structure of the engine "search": "tree", "boxes" or "brute"
     database: int = 0  # hash; 0 without one
-    layout: int = 0  # hash of the feature layout.
-    # (D,) feature weights of the search; empty unless searched
+    layout: int = 0  # hash of the feature layout
+    # (D,) feature weights of the search; empty in a step without a search
     weights: F32 = field(default_factory=lambda: np.zeros(0, np.float32))
-    query: F32 = field(default_factory=lambda: np.zeros(0, np.float32))  # (D,) normalized, empty unless searched
-    winner: F32 = field(default_factory=lambda: np.zeros(0, np.float32))  # (D,) normalized
+    # (D,) normalized query; empty in a step without a search
+    query: F32 = field(default_factory=lambda: np.zeros(0, np.float32))
+    winner: F32 = field(default_factory=lambda: np.zeros(0, np.float32))  # (D,) normalized features of `frame`
     runner_up_frames: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
     runner_up_clips: tuple[str, ...] = ()
     runner_up_costs: F32 = field(default_factory=lambda: np.zeros(0, np.float32))
@@ -255,21 +260,22 @@ class Match:
 
 @dataclass
 class Calibration:
-    """Measures of one user. Offsets are poses of a device in the axes of the joint that carries it."""
+    """Body measures and device poses of one user. `headset_in_head` and the other device poses are in the axes of the
+    joint that carries the device."""
 
     user: str = "default"
     calibrated: bool = False
     posture: str = "standing"  # or "seated"
-    head_height: float = 1.68  # height of the headset above the floor when the user stands upright, m
-    floor_height: float = 0.0  # height of the floor in the trackers' room, m
-    arm_span: float = 0.0  # distance between the grips with spread arms, m; 0: not measured
+    head_height: float = 1.68  # height of the headset above the floor when the user stands upright [m]
+    floor_height: float = 0.0  # height of the floor in the room of the trackers [m]
+    arm_span: float = 0.0  # distance between the controllers when the arms are spread [m]; 0 if not measured
     forward_yaw: float = 0.0
-    head_height_sigma: float = 0.0  # standard deviation, m; 0: not stated (also below)
+    head_height_sigma: float = 0.0  # standard deviation of `head_height` [m]; 0 if not stated
     floor_sigma: float = 0.0
     arm_span_sigma: float = 0.0
-    note: str = ""  # sentence that describes a doubt about these measures; empty if there is none
+    note: str = ""  # sentence about a doubtful measure; empty if all measures are plausible
     headset_in_head: F64 = field(default_factory=lambda: np.array([0.10, 0.0, 0.08, 1.0, 0.0, 0.0, 0.0]))
     left_grip_in_hand: F64 = field(default_factory=lambda: np.array([0.0, 0.08, 0.0, 1.0, 0.0, 0.0, 0.0]))
     right_grip_in_hand: F64 = field(default_factory=lambda: np.array([0.0, -0.08, 0.0, 1.0, 0.0, 0.0, 0.0]))
-    # Pose of each body tracker by role; a role that was not measured is absent
+    # Pose of each measured body tracker relative to its joint, by role.
     mountings: dict[str, F64] = field(default_factory=dict)

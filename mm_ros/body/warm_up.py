@@ -1,4 +1,4 @@
-"""Input for the warm-up of a stage, so that nothing compiles during the first real frame."""
+"""Sample input for the warm-up of a stage, so that all code is compiled before the first real frame."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ PERIOD_NS = 11_111_111
 
 
 def sample_trackers(count: int = 40) -> Iterator[TrackerFrame]:
-    """Head and hands of a user that walks slowly along x. The frame cannot be written, like the frames between the
-    nodes, because kernels are compiled for read-only arrays."""
+    """Yield tracker frames of a user who walks slowly along x. The arrays are read-only like those between the nodes,
+    because numba compiles separate code for read-only arrays."""
     for i in range(count):
         frame = TrackerFrame(i * PERIOD_NS)
         forward = np.array([0.008 * i, 0.0, 0.0])

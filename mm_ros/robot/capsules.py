@@ -21,8 +21,7 @@ SMALL = 0.012  # Collision shapes whose radius is below this multiple of the leg
 # Capsules that are nearer than this multiple of the leg length at zero joint angles touch by construction, so their
 # distance is not checked.
 APART = 0.03
-# A capsule whose radius is above this multiple of the leg length is a poor approximation of its mesh and is left out.
-WIDE = 0.4
+WIDE = 0.4  # A capsule with a radius above this multiple of the leg length fits its mesh badly and is left out.
 
 
 @dataclass(frozen=True)

@@ -74,24 +74,19 @@ STRAIGHT_RAD = 0.3  # An elbow joint with a limit that is this near to the strai
 # pelvis by at most MOST_SWAY leg lengths, because the feet would meet after a larger move.
 SIDE_MARGIN, MOST_SWAY = 0.045, 0.09
 FEET_APART = 0.03  # Minimum gap between the feet after the pelvis has moved sideways, as a share of the leg length.
-# Share of the chest's lean or turn that the base takes over when the robot's waist has no joint for it.
-LEAN_SHARE = 0.5
-# A waist joint turns about an axis if the cosine between the joint's axis and this axis is above this value.
-LATERAL_AXIS = 0.7
+LEAN_SHARE = 0.5  # Share of the chest's lean or turn that the base takes over if the waist has no joint for it.
+LATERAL_AXIS = 0.7  # A waist joint turns about an axis if the cosine between both axes is above this value.
 FOOT_FADE_S, PELVIS_FADE_S = 0.06, 0.05  # half-lives of the contact share of a foot and of the pelvis offset [s]
 # The robot's sole is level while the avatar's ankle is lifted by less than HEEL_DOWN leg lengths, and tilts freely
 # above HEEL_UP leg lengths.
 HEEL_DOWN, HEEL_UP = 0.02, 0.08
 FARTHEST = 0.25  # A standing foot that is farther than this share of the leg length from its target is placed again.
-# When the avatar's root moves farther than this between two frames, the follower moves the whole robot with it.
-JUMP_M = 0.5
-# Maximum time between two steps of the follower, and the assumed time before its first step.
-LONGEST_STEP_S, USUAL_STEP_S = 0.1, 1 / 60
+JUMP_M = 0.5  # If the avatar's root moves farther than this in one frame, the whole robot is moved with it.
+LONGEST_STEP_S, USUAL_STEP_S = 0.1, 1 / 60  # maximum time between two steps, and time assumed before the first step
 # Capsules of the robot that are nearer than COLLISION_NEAR leg lengths get a constraint, which keeps them COLLISION_GAP
 # leg lengths apart. MOST_COLLISIONS is the maximum number of such constraints.
 COLLISION_NEAR, COLLISION_GAP, MOST_COLLISIONS = 0.06, 0.008, 60
-# A sole that is lower than this share of the leg length gets a constraint that keeps it above the floor.
-FLOOR_NEAR = 0.06
+FLOOR_NEAR = 0.06  # A sole that is lower than this share of the leg length is kept above the floor by a constraint.
 
 PELVIS, CHEST, HEAD_ROW, LEFT_SOLE, RIGHT_SOLE = range(5)
 
@@ -175,8 +170,7 @@ class Follower:
         n = 6 + self._n
         self._h, self._g, self._jac, self._other = np.zeros((n, n)), np.zeros(n), np.zeros((3, n)), np.zeros((3, n))
         self._rows, self._lower = np.zeros((MOST_COLLISIONS + 6, n)), np.zeros(MOST_COLLISIONS + 6)
-        # positions and rotations of the avatar's joints in the room
-        self._ap, self._aq = room_joints(rest_pose(skeleton))
+        self._ap, self._aq = room_joints(rest_pose(skeleton))  # the avatar's joint positions and rotations in the room
         self.reset()
 
     def reset(self) -> None:
@@ -419,8 +413,6 @@ class Follower:
         )
 
     def _carry(self, pose: AvatarPose) -> None:
-        """Move the robot's base and feet rigidly when the avatar's root jumps, for example when the user is re-centred.
-        """
         turn = rot.from_yaw(rot.yaw_of(pose.root[3:]) - rot.yaw_of(self._root[3:]))
         old, new = self.scale * self._root[:3], self.scale * np.asarray(pose.root[:3])
         old[2] = new[2] = 0.0
@@ -551,8 +543,7 @@ def _plan(
         quat.put4(turn, 3 + i, rotation)
         ball = quat.sub(ankle, quat.rotate(rotation, quat.get3(ankles, i)))
         ball = quat.add(ball, quat.scale(toward, 1.0 - feet[i, 6]))
-        # The sideways move must not bring the swinging foot so near to the standing foot that both would touch.
-        if has[0] and has[1]:
+        if has[0] and has[1]:  # The sideways move must not make the swinging foot touch the standing foot.
             outward = lateral if i == 0 else quat.scale(lateral, -1.0)
             apart = quat.sub(quat.add(ball, (feet[i, 3], feet[i, 4], 0.0)), quat.get3(balls, 1 - i))
             lacks = max(missing[1 - i, 1] + FEET_APART * leg - quat.dot(apart, outward), 0.0)

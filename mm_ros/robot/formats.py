@@ -53,8 +53,7 @@ def breadth_order(figure: Figure, receiver: str = "this format") -> tuple[str, .
     known, order, level = set(limb_order(figure, receiver)), [], [figure.robot.base]
     while level:
         below = [j for link in level for j in figure.robot.by_parent.get(link, [])]
-        # A fixed joint is no level of the tree, because IsaacLab merges the two links that a fixed joint connects.
-        merged: list[Any] = []
+        merged: list[Any] = []  # moving joints of the level, because IsaacLab merges the links of a fixed joint
         while below:
             j = below.pop(0)
             if j.kind in MOVING:
@@ -202,5 +201,4 @@ def gmr_pickle(rate: float, bases: F64, angles: F64, local_body_pos: F64, links:
 
 
 def _rows(values: F64) -> F64:
-    """Return a copy of the array with contiguous rows in memory."""
     return np.array(values, np.float64, order="C")

@@ -19,8 +19,7 @@ from mm_ros.maths import rotations as rot
 
 OFF, WAITING, RAMP, LIVE, STOPPING, HELD = "off", "waiting", "ramp", "live", "stopping", "held"
 HOLD_S = 1.0  # After a stop, the guard continues to send the stopped command for this time.
-# If more than this many command periods pass between two ticks, the process has stalled, and the robot stops.
-LATE_TICKS = 10.0
+LATE_TICKS = 10.0  # If two ticks are more than this many periods apart, the process has stalled and the robot stops.
 STILL = 1e-6  # A joint that is slower than this has stopped [rad/s].
 # Maximum speed, maximum acceleration and settling time of the robot's base: first x y z, then the rotation.
 BASE_SPEED, BASE_ACCELERATION = np.repeat([3.0, 6.0], 3), np.repeat([15.0, 60.0], 3)  # m/s rad/s, m/s² rad/s²

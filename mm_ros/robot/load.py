@@ -79,8 +79,7 @@ def _expanded(path: Path) -> str:
     with _packages_beside(substitution_args, path):
         try:
             return str(xacro.process_file(str(path)).toxml())
-        # xacro evaluates Python expressions of the file, so it may raise any exception.
-        except (Exception, SystemExit) as error:
+        except (Exception, SystemExit) as error:  # xacro runs Python code of the file, which may raise anything.
             raise MmRosError(f"{path}: xacro cannot expand it: {' '.join(str(error).split())[:300]}") from None
 
 

@@ -41,8 +41,7 @@ def read_mjcf(path: str | Path) -> Robot:
     mimics = _mimics(root)
     meshes = _without_meshes(root, str(path))
     before = mujoco.get_mju_user_warning()
-    # MuJoCo's default handler would write a file MUJOCO_LOG.TXT into the current folder.
-    mujoco.set_mju_user_warning(lambda _: None)
+    mujoco.set_mju_user_warning(lambda _: None)  # The default handler of MuJoCo would write a log file.
     try:
         model = mujoco.MjModel.from_xml_string(ElementTree.tostring(root, encoding="unicode"))
     except (ValueError, mujoco.FatalError) as error:
@@ -125,7 +124,6 @@ def _without_meshes(root: Element, source: str) -> dict[int, tuple[str, tuple[fl
 
 
 def _is_visual(geom: Element, kinds: dict[str, Element]) -> bool:
-    """Whether a geom, or the default class of the geom, switches contacts off."""
     rules = [geom, *(g for d in [kinds.get(geom.get("class", "main"))] if d is not None for g in d.findall("geom"))]
     for e in rules:
         if e.get("contype") is not None or e.get("conaffinity") is not None:

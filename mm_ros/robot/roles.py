@@ -24,8 +24,7 @@ ALONG = 0.9  # A joint whose axis has at least this cosine to the direction of i
 CLEARLY_BETTER = 2.0  # Geometry overrules the name of a joint if its score is higher by this factor.
 NO_END = 0.3  # Factor of the score of the last joint of a limb, if the robot file contains nothing beyond this joint.
 TOES_AHEAD = 0.12  # A joint that is ahead of the ankle by more than this share of the leg length is a toe joint.
-# Minimum distance between the axis of a clavicle joint and the shoulder, as a share of the upper arm's length.
-CLAVICLE = 0.12
+CLAVICLE = 0.12  # Minimum distance between a clavicle joint's axis and the shoulder, relative to the upper arm.
 PLACEHOLDER_RAD = 6.0  # Joint limits that are wider than this do not show the direction in which the joint flexes.
 LIMITS_DIFFER_RAD = 0.35  # A warning is shown for mirrored joints whose limits differ by more than this.
 # Confidence of a joint's role if name and geometry agree, if the name states no role, and if name and geometry differ.
@@ -241,8 +240,7 @@ def _facing(
     """Return a unit vector to the robot's front, and whether the first chain of each pair is the right limb."""
     tree, pair = f.tree, legs or arms
     assert pair is not None
-    # The front is `lateral` × up, if `lateral` points to the left.
-    front = np.array([pair.lateral[1], -pair.lateral[0], 0.0])
+    front = np.array([pair.lateral[1], -pair.lateral[0], 0.0])  # The front is `lateral` × up if `lateral` points left.
     votes: dict[str, float] = {"+x": FACING_X * float(np.sign(round(front[0], 3)))}
     names = 0.0
     for p in (legs, arms):
@@ -351,7 +349,6 @@ def _clavicle(tree: Tree, before: tuple[str, ...], elbow: str) -> int:
 
 
 def _compare(f: _Finder, joint: str, side: str, part: str, twists: bool) -> None:
-    """Set the confidence of a joint's role, and warn if the joint's name states another role."""
     v = vote(joint)
     if v.side and side and v.side != side:
         f.warn(f"'{joint}' is on the {side} side by geometry and on the {v.side} by its name")

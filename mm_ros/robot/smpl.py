@@ -43,8 +43,7 @@ SMPL = (
     LEFT_LOWER_ARM, RIGHT_LOWER_ARM, LEFT_HAND, RIGHT_HAND,
 )  # fmt: skip
 HAND_M = 0.08  # distance from the wrist to the end of the hand in SMPL
-# angle of the upper arms below the horizontal in the standing pose from which the body starts
-ARM_DOWN_RAD = math.radians(75)
+ARM_DOWN_RAD = math.radians(75)  # angle of the upper arms below the horizontal in the body's start pose
 SMPL_AXES = [1, 2, 0]  # SMPL has x to the left, y up, z forward; the avatar has x forward, y to the left, z up.
 
 

@@ -16,8 +16,7 @@ from mm_ros.robot.names import vote
 SAME_HEIGHT = 0.04  # Maximum position error of mirrored joints, as a share of the length of their chain.
 SHORT_CHAIN = 0.25  # Pairs of chains that are shorter than this share of the longest pair are fingers, eyes or wheels.
 SAME_AXIS = 0.98  # cosine
-# Where a chain branches, it continues along the subtree that reaches farther than the other subtrees by this factor.
-AS_LONG = 2.0
+AS_LONG = 2.0  # At a branch, a chain continues along a subtree that is longer than the others by this factor.
 BODY_JOINTS = 3  # A joint that mimics another joint belongs to the body if at least this many joints are beyond it.
 
 
@@ -152,8 +151,7 @@ class Tree:
         if n < 2 or abs(len(a) - len(b)) > 2:
             return None
         if {vote(j).side for j in a} == {vote(j).side for j in b} != {""} and len({vote(j).side for j in a}) == 1:
-            # The chains are two limbs of one side, for example the front leg and the hind leg of an animal.
-            return None
+            return None  # Both chains are on one side, for example the front and hind leg of an animal.
         a, b = a[:n], b[:n]
         tolerance = max(0.01, SAME_HEIGHT * max(self.reach(a[0]), self.reach(b[0])))
         apart = np.array([self.points[i] - self.points[j] for i, j in zip(a, b, strict=True)])

@@ -1,4 +1,4 @@
-"""Reading and writing of rosbag2 files by rosbags. Damaged files are read from front to back (recover.py)."""
+"""Read and write rosbag2 files with the library rosbags. The module recover.py reads damaged files."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ COMPRESSIONS = {
     "file": CompressionMode.FILE,
     "storage": CompressionMode.STORAGE,
 }
-# Exceptions that deserializing damaged bytes can raise.
+# Exceptions that rosbags may raise when it deserializes damaged bytes.
 BROKEN_MESSAGE = (
     SerdeError, ValueError, LookupError, TypeError, OverflowError, AssertionError, MemoryError, struct.error,
 )  # fmt: skip
-FLUSH_S = 0.5  # s; a killed recorder loses at most the messages of this time and those that had not arrived
+FLUSH_S = 0.5  # Maximum time between two flushes. A killed recorder loses at most the messages after the last flush.
 _FOREVER = QosTime(2147483647, 4294967295)
 
 
@@ -55,9 +55,10 @@ class BagMessage:
 
 
 class Bag:
-    """An existing bag. `damage`: description of damage, empty for a sound bag.
+    """Existing rosbag2 recording (bag). `damage` describes the damage of the bag; it is empty for an undamaged bag.
 
-    Messages of mm_ros recorded by a former version are converted to the present definitions; `version` is the oldest.
+    Messages that a former version of mm_ros recorded are converted to the present message definitions. `version` is the
+    oldest version of the messages in the bag.
     """
 
     def __init__(self, path: Path) -> None:
@@ -72,18 +73,18 @@ class Bag:
         self.topics = self._topics()
 
     def _topics(self) -> dict[str, str]:
-        """Name → type."""
         try:
             check_bag(self.path)
             if any(write_ahead_log(part).exists() for part in storage_files(self.path)):
-                raise ReaderError("its recorder has not completed it")  # rosbags would not read the write-ahead log
+                # rosbags ignores the write-ahead log of an SQLite file.
+                raise ReaderError("its recorder has not completed it")
             with Reader(self.path) as reader:
                 check_chunks(reader, self.path)
                 connections = list(reader.connections)
         except TooBigError as error:
             raise MmRosError(f"{self.path}: {str(error).removeprefix(f'{self.path}: ')}") from error
         except Exception as error:
-            # rosbags does not validate: a truncated file causes many kinds of exceptions.
+            # rosbags does not validate its input, so a truncated file may raise any kind of exception.
             broken = ", ".join(str(p) for p in self._broken_files())
             reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".:")
             self.damage = f"{broken} is missing, incomplete or broken ({reason}): read as far as it goes"
@@ -95,14 +96,14 @@ class Bag:
         return {c.topic: c.msgtype for c in connections}
 
     def _broken_files(self) -> list[Path]:
-        """Storage files that cannot be read; if each of them can be read by itself, the metadata file is the broken
-        one.
-        """
+        """Return the storage files that cannot be read. If all storage files can be read, the metadata file is the
+        broken one."""
         broken = [p for p in storage_files(self.path) if not _readable(p)]
         return broken or [self.path / "metadata.yaml"]
 
     def messages(self, topics: set[str] | None = None) -> Iterator[BagMessage]:
-        """Messages in order of log time; those of a damaged bag come in the order of the file."""
+        """Yield the messages of the bag in the order of their log time. Messages of a damaged bag come in the order of
+        the file."""
         for connection, logged_ns, data in self._raw(topics):
             if topics is None or connection.topic in topics:
                 if not 0 <= int(logged_ns) < 1 << 63:
@@ -112,7 +113,7 @@ class Bag:
                 except MmRosError:
                     if not self.damage:
                         raise
-                    return  # the last message is truncated
+                    return  # The last message of a damaged bag may be truncated.
 
     def _message(self, connection: Connection, logged_ns: int, data: bytes) -> BagMessage:
         topic, kind = connection.topic, connection.msgtype
@@ -158,10 +159,11 @@ def refuse_existing(path: Path) -> None:
 
 
 class BagWriter:
-    """Writer of a new bag. An existing bag is never overwritten.
+    """Writer of a new rosbag2 recording (bag), which never overwrites an existing file.
 
-    An error of the disk raises MmRosError. The bag then contains all messages up to the last flush, as after a kill of
-    the process: an MCAP file ends with a complete chunk, and an SQLite file has its write-ahead log in the same folder.
+    An error of the disk raises MmRosError. After such an error, or after a kill of the process, the bag contains all
+    messages up to the last flush. An MCAP file then ends with a complete chunk, and an SQLite file has its write-ahead
+    log in the same folder.
     """
 
     def __init__(self, path: Path, storage: str = "mcap", compression: str = "none") -> None:
@@ -176,12 +178,12 @@ class BagWriter:
         self._writer.set_compression(COMPRESSIONS[compression], CompressionFormat.ZSTD)
         self._path = path
         self._ended = False
-        self._whole = 0  # number of bytes of the MCAP file up to the end of the last complete record
+        self._whole = 0  # number of bytes in the MCAP file up to the end of the last complete record
         with self._refusals():
             self._writer.open()
             if storage == "sqlite3":
                 self._storage.conn.execute("PRAGMA journal_mode=WAL")
-                # The file is not protected against power loss, because a recorder that waits for the disk would lose
+                # The file is not protected against a power failure, because a recorder that waits for the disk loses
                 # messages.
                 self._storage.conn.execute("PRAGMA synchronous=OFF")
         self._connections: dict[str, Connection] = {}
@@ -196,7 +198,7 @@ class BagWriter:
         self.counts[topic] = 0
 
     def write(self, topic: str, logged_ns: int, message: Any) -> None:
-        """Write a message: an object of rosbags, or its serialized bytes."""
+        """Write a message, which is an object of rosbags or its serialized bytes."""
         connection = self._connections[topic]
         data = message if isinstance(message, bytes) else typestore().serialize_cdr(message, connection.msgtype)
         with self._refusals():
@@ -206,7 +208,7 @@ class BagWriter:
             self.flush()
 
     def flush(self) -> None:
-        """Hand all messages to the operating system. rosbags does so only per megabyte (MCAP) or at the end."""
+        """Write all buffered messages to the file. rosbags writes them only once per megabyte (MCAP) or at the end."""
         self._flushed = time.monotonic()
         with self._refusals():
             if hasattr(self._storage, "close_chunk"):
@@ -223,7 +225,8 @@ class BagWriter:
             return
         self.flush()
         with self._refusals():
-            # merges the log into the file, for readers without write access to the folder
+            # The command journal_mode=DELETE merges the write-ahead log into the file, for readers without write access
+            # to the folder.
             if hasattr(self._storage, "conn"):
                 self._storage.conn.execute("PRAGMA journal_mode=DELETE")
             self._writer.close()
@@ -246,7 +249,7 @@ class BagWriter:
         self._ended = True
         if hasattr(self._storage, "bio"):
             with suppress(OSError):
-                self._storage.bio.raw.close()  # closes the file without flushing the buffer
+                self._storage.bio.raw.close()  # Closing the raw file does not flush the buffer.
                 os.truncate(self._storage.path, self._whole)
         elif hasattr(self._storage, "conn"):
             with suppress(sqlite3.Error):
@@ -264,7 +267,7 @@ class BagWriter:
 
 
 def _qos(latched: bool, reliable: bool) -> Qos:
-    """QoS that `ros2 bag play` will offer. `latched` lets late subscribers receive the calibration."""
+    """Return the QoS that `ros2 bag play` will offer. With `latched`, late subscribers receive the last message."""
     return Qos(
         QosHistory.KEEP_LAST,
         1 if latched else KEPT,

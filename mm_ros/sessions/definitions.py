@@ -1,4 +1,4 @@
-"""Message definitions for bags, without ROS: those of ROS, of msg/, and of former versions of msg/."""
+"""Message definitions for bags, without ROS: definitions of ROS, of the folder msg/, and of former versions of msg/."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mm_ros.sessions.versions import VERSION, former
 
 @cache
 def typestore(version: int = VERSION) -> Typestore:
-    """Return a type store with the messages of mm_ros in the given version."""
+    """Return a type store of rosbags with the message definitions of mm_ros in the given version."""
     store = get_typestore(Stores.ROS2_JAZZY)
     for path in sorted((share_folder() / "msg").glob("*.msg")):
         kind = PACKAGE + path.stem
@@ -29,9 +29,9 @@ def typestore(version: int = VERSION) -> Typestore:
 
 
 def version_of(connection: Connection, where: str) -> int:
-    """Recorded version of the messages of mm_ros; the present one for a bag without definitions.
+    """Return the version of the mm_ros messages in a bag. A bag without message definitions has the present version.
 
-    Raises MmRosError for a definition of no known version.
+    Raise MmRosError if a definition in the bag belongs to no known version.
     """
     kind, definition = connection.msgtype, connection.msgdef
     if not kind.startswith(PACKAGE) or definition.format != MessageDefinitionFormat.MSG:
@@ -57,7 +57,7 @@ def version_of(connection: Connection, where: str) -> int:
 
 
 def todays(data: bytes, kind: str, version: int) -> bytes:
-    """Convert a serialized message of the given version to the present definition."""
+    """Convert a serialized message from the given version to the present definition."""
     try:
         message = typestore(version).deserialize_cdr(data, kind)
     except SerdeError as error:

@@ -1,6 +1,7 @@
-"""Limits on the expanded size of a bag, and checks of an SQLite bag before its queries run.
+"""Limit the decompressed size of a bag, and check the tables of an SQLite bag before its queries run.
 
-rosbags decompresses data of any declared size, and in SQLite a name that looks like a table may run code.
+Without these limits, rosbags would decompress data of any size. A table in an SQLite file may really be a view or
+virtual table that runs code.
 """
 
 from __future__ import annotations
@@ -25,9 +26,11 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.base.files import read_yaml
 from mm_ros.sessions.paths import storage_files
 
-# The ratio of expanded to compressed size is usually 3 for moving poses and 50 for still ones.
+# Limits on the decompressed size of a bag. The ratio of decompressed to compressed size is about 3 for moving poses and
+# 50 for poses at rest.
 LEAST_MOST_BYTES, MOST_GROWTH = 64 << 20, 200
-# Maximum number of SQLite instructions between two rows. A query of a bag with a million messages takes some millions.
+# Maximum number of SQLite instructions between two rows of a query. For comparison, a query of a bag with a million
+# messages takes some million instructions.
 MOST_STEPS, STEPS_PER_LOOK = 100_000_000, 1_000_000
 _TABLES = ("topics", "messages", "schema", "message_definitions")
 
@@ -37,11 +40,11 @@ def most_bytes(compressed: int) -> int:
 
 
 class TooBigError(MmRosError):
-    """Error for data that expands far more than recorded motion."""
+    """Error for compressed data that expands far more than recorded motion does."""
 
 
 def expand_zstd(data: bytes, size: int | None = None) -> bytes:
-    """Decompress data up to the size limit. `size`: declared size [bytes]."""
+    """Decompress zstd data up to the size limit. `size` is the declared size of the decompressed data [bytes]."""
     most = most_bytes(len(data))
     if size is not None and size > most:
         raise _too_big(len(data), size)
@@ -72,7 +75,7 @@ def _too_big(compressed: int, size: int) -> TooBigError:
 
 
 class _BoundedZstd:
-    """Replacement for the zstd module of rosbags."""
+    """Replacement for the zstd module of rosbags, with a size limit."""
 
     ZstdError = zstd.ZstdError
     compress = staticmethod(zstd.compress)
@@ -103,13 +106,13 @@ class _BoundedFile(zstd.ZstdFile):
 
 @cache
 def bound_rosbags() -> None:
-    """Replace the decompressors of rosbags, which has no option for a limit."""
+    """Replace the decompressors of rosbags, because rosbags has no option for a size limit."""
     getattr(storage_mcap, "DECOMPRESSORS", {}).update({"zstd": expand_zstd, "lz4": expand_lz4})
     rosbags_reader.zstd = _BoundedZstd
 
 
 def check_bag(path: Path) -> None:
-    """Check the size of the metadata and the kind of the tables before rosbags opens the bag."""
+    """Check the size of a bag's metadata and the kinds of its SQLite tables before rosbags opens the bag."""
     bound_rosbags()
     metadata = path / "metadata.yaml"
     if path.is_dir() and metadata.is_file():
@@ -120,7 +123,8 @@ def check_bag(path: Path) -> None:
 
 
 def check_chunks(reader: Any, path: Path) -> None:
-    """Check the total size of an MCAP file's chunks: sorting by time may need all of them in memory at once."""
+    """Check the total size of all chunks of an MCAP file, because sorting by time may need all chunks in memory at
+    once."""
     storages = getattr(reader.storage, "storages", None) or [reader.storage]
     chunks = [c for s in storages for c in getattr(s, "chunks", [])]
     size, compressed = (sum(int(getattr(c, n)) for c in chunks) for n in ("uncompressed_size", "compressed_size"))
@@ -129,7 +133,8 @@ def check_chunks(reader: Any, path: Path) -> None:
 
 
 def check_sqlite(path: Path) -> None:
-    """Refuse views, which may never end, and virtual tables and computed columns, which may run any code."""
+    """Refuse an SQLite file with views, which may never end, or with virtual tables or computed columns, which may run
+    any code."""
     try:
         database = sqlite3.connect(f"{path.resolve().as_uri()}?immutable=1&mode=ro", uri=True)
     except sqlite3.Error as error:
@@ -138,7 +143,7 @@ def check_sqlite(path: Path) -> None:
         Bounded(database)
         check_tables(database, str(path))
     except sqlite3.Error:
-        return  # the file is damaged; the reader reports the error
+        return  # The file is damaged; the reader of the bag reports the error later.
     finally:
         database.close()
 
@@ -152,7 +157,7 @@ def check_tables(database: sqlite3.Connection, where: str) -> None:
 
 
 class Bounded:
-    """Interrupts the queries of a connection that execute MOST_STEPS instructions without returning a row."""
+    """Limit that interrupts a query of an SQLite connection after MOST_STEPS instructions without a row."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self.left = MOST_STEPS

@@ -1,4 +1,4 @@
-"""The codec of `body/messages.py` with the message classes of bags, without ROS."""
+"""Convert messages of bags without ROS, by the codec of `body/messages.py` with the message classes of rosbags."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Files of sessions on the disk, without any library."""
+"""Find the files of recorded sessions on the disk, without the library rosbags."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-KEPT = 256  # number of messages in a publisher's history, which is 2 s at 120 Hz
+KEPT = 256  # number of messages in a publisher's history: messages of 2 s at 120 Hz
 STORED = (".mcap", ".db3", ".mcap.zstd", ".db3.zstd")
 
 
@@ -15,12 +15,14 @@ def storage_files(path: Path) -> list[Path]:
 
 
 def write_ahead_log(part: Path) -> Path:
-    """SQLite's log of changes that are not yet in the file. This file exists during a recording and after a kill."""
+    """Path of SQLite's write-ahead log, which has the changes that are not yet in the database file. The log exists
+    during a recording, and after the recorder was killed."""
     return part.with_name(part.name + "-wal")
 
 
 def is_session(path: Path) -> bool:
-    """Whether this is a rosbag2 folder or file. A killed recorder leaves a folder without metadata.yaml."""
+    """Whether `path` is a rosbag2 folder or file. A folder without metadata.yaml counts too, because a killed recorder
+    leaves such a folder."""
     if not path.is_dir():
         return path.name.endswith(STORED)
     return (path / "metadata.yaml").is_file() or (bool(storage_files(path)) and not any(path.glob("*.[bB][vV][hH]")))

@@ -1,4 +1,5 @@
-"""Playback of a session: rate, pause, loop, seek. No ROS and no clock: `now` is any steady time [s]."""
+"""Play a session with a chosen rate, pauses, loops and seeks. The player uses neither ROS nor a clock: the caller
+passes `now`, any steady time [s]."""
 
 from __future__ import annotations
 
@@ -18,14 +19,14 @@ from mm_ros.sessions.messages import time_ns
 @dataclass(frozen=True)
 class Due:
     message: BagMessage
-    at: float  # time at which the message was due
-    run: int  # increments at each loop and seek, which invalidate earlier state
-    origin: float  # time at which `from_ns` was or would have been played; a pause increases it
+    at: float  # time at which the message was due [s]
+    run: int  # number of loops and seeks so far, because each of them invalidates the state of receivers
+    origin: float  # Time at which the session time `from_ns` was played, or would have been played without pauses [s].
     from_ns: int
 
 
 class Player:
-    """Player of messages, which must be in order of log time."""
+    """Player of recorded messages, which must be in the order of their log time."""
 
     def __init__(
         self,
@@ -84,7 +85,7 @@ class Player:
         return self._paused_at is not None
 
     def position_ns(self, now: float) -> int:
-        """Time in the session [ns], for /clock."""
+        """Time in the played session [ns], for the topic /clock."""
         if self._origin is None:
             return self._from_ns
         at = now if self._paused_at is None else self._paused_at
@@ -95,7 +96,7 @@ class Player:
         return self._origin + (logged_ns - self._from_ns) * 1e-9 / self.rate
 
     def wait_s(self, now: float) -> float:
-        """Time until the next message is due [s]; inf while paused or at the end."""
+        """Time until the next message is due [s]; it is infinite during a pause and at the end of the session."""
         if self.paused or self._origin is None:
             return math.inf
         if self._next < len(self.messages):
@@ -107,7 +108,7 @@ class Player:
         return not self.loop and self._next >= len(self.messages)
 
     def take(self, now: float) -> Due | None:
-        """The next message if it is due, else None. A loop continues from the first message."""
+        """Return the next message if it is due, else None. With `loop`, the first message follows the last one."""
         if self.wait_s(now) > 0:
             return None
         if self._next >= len(self.messages):
@@ -119,21 +120,22 @@ class Player:
 
 
 class Rewriter:
-    """New stamps and epochs for played messages: each loop or seek is a new epoch; stamps may move to the present."""
+    """Rewriter of played messages. Each loop or seek starts a new epoch, and time stamps may be moved to the present.
+    """
 
     def __init__(self, messages: list[BagMessage], rate: float, frame: str = "") -> None:
-        """`frame`: name of the published world frame; empty keeps the recorded name. Only the
-        name changes; the coordinates are not transformed.
-        """
+        """`frame` is the published name of the world frame; an empty name keeps the recorded name. The coordinates of
+        poses are not transformed."""
         self._rate, self._frame = rate, frame
         counted = (m.decode().epoch for m in messages if m.type.endswith(("/TrackerArray", "/Landmarks")))
         self._epochs = 1 + max(counted, default=0)
 
     def rewritten(self, message: BagMessage, run: int, present: tuple[int, int] | None) -> bytes:
-        """Serialized message. `present`: a time in the session and the present time that replaces it [ns]; None keeps
-        the stamps.
+        """Return the rewritten, serialized message. `present` is a time in the session and the present time that
+        replaces it [ns]; None keeps the recorded stamps.
 
-        The computation is in integers, so that messages with equal stamps (trackers, truth) keep equal stamps.
+        Stamps are computed with integers, so that messages with equal stamps, such as trackers and truth, keep equal
+        stamps.
         """
         if run == 0 and present is None and not self._frame:
             return message.data

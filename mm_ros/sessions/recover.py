@@ -1,7 +1,7 @@
-"""Recovery of a truncated bag: all messages before the place where the file ends.
+"""Recover a truncated bag: read all messages before the place where the file ends.
 
-After a kill of the recorder, index and metadata.yaml are missing; after an interrupted copy, messages are missing, too.
-Therefore both formats are read from front to back, without their indexes.
+A killed recorder leaves a bag without index and metadata.yaml; an interrupted copy also lacks messages. Therefore MCAP
+and SQLite files are read from front to back, without their indexes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Found = tuple[Connection, int, bytes]
 
 
 def recover(path: Path) -> Iterator[Found]:
-    """Messages in the order of the file(s): connection, log time [ns], serialized data."""
+    """Yield the messages of a bag in the order of its files: connection, log time [ns] and serialized data."""
     for part in storage_files(path):
         name = part.name.removesuffix(".zstd")
         log = write_ahead_log(part)
@@ -46,7 +46,7 @@ def recover(path: Path) -> Iterator[Found]:
 
 
 def _expand(data: bytes) -> bytes:
-    """Decompress up to the first error or the size limit."""
+    """Decompress zstd data up to the first error or up to the size limit."""
     decompressor, most = zstd.ZstdDecompressor(), most_bytes(len(data))
     out = bytearray()
     try:
@@ -66,7 +66,7 @@ def _connection(number: int, topic: str, kind: str, definition: str = "", encodi
     return Connection(number, topic, kind, MessageDefinition(form, definition), "", 0, extra, None)
 
 
-# ---- MCAP: opcode, length, content
+# ---- MCAP files, whose records have opcode, length and content
 
 
 @dataclass
@@ -159,16 +159,17 @@ def _expand_lz4(data: bytes) -> bytes:
 
 
 def _sqlite(data: bytes, log: bytes = b"") -> Iterator[Found]:
-    """Yield the messages of a copy of the file. `log`: write-ahead log of the file."""
+    """Yield the messages of an SQLite file from a copy. `data` is the content of the file, and `log` that of its
+    write-ahead log."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "copy.db3"
         page = int.from_bytes(data[16:18], "big") or 4096
-        # Cut off an incomplete last page, because SQLite would read its rows as zeros
+        # An incomplete last page of the file is cut off, because SQLite would read the rows of this page as zeros.
         copy.write_bytes(data[: len(data) // page * page])
         write_ahead_log(copy).write_bytes(log)
         database = sqlite3.connect(copy)
         try:
-            # Without this pragma, SQLite refuses a file that is shorter than its header declares.
+            # Without the pragma writable_schema, SQLite refuses a file that is shorter than its header declares.
             limit = Bounded(database)
             database.text_factory = lambda text: text.decode(errors="replace")
             database.execute("PRAGMA writable_schema=ON")
@@ -181,7 +182,7 @@ def _sqlite(data: bytes, log: bytes = b"") -> Iterator[Found]:
                 if isinstance(topic, str) and isinstance(kind, str)
             }
             yield from _sqlite_rows(database, topics, limit)
-        # These errors also occur for cells of a wrong type
+        # Table cells of a wrong type raise OverflowError, ValueError or TypeError.
         except (sqlite3.Error, OverflowError, ValueError, TypeError):
             return
         finally:
@@ -189,7 +190,7 @@ def _sqlite(data: bytes, log: bytes = b"") -> Iterator[Found]:
 
 
 def _definitions(database: Any) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yield each message type with its definition and encoding. Versions of ROS before Iron did not write
+    """Yield each message type with its definition and encoding. ROS versions before Iron did not write message
     definitions."""
     try:
         rows = database.execute("SELECT topic_type, encoded_message_definition, encoding FROM message_definitions")
@@ -199,7 +200,8 @@ def _definitions(database: Any) -> Iterator[tuple[str, tuple[str, str]]]:
 
 
 def _sqlite_rows(database: Any, topics: dict[int, Connection], limit: Bounded) -> Iterator[Found]:
-    """Rows in the order of their numbers, because the index by time is at the end of the file and may be missing."""
+    """Yield the messages in the order of their row numbers, because the index by time is at the end of the file and may
+    be missing."""
     rows = database.execute("SELECT topic_id, timestamp, data FROM messages NOT INDEXED ORDER BY rowid")
     for topic, stamp, message in rows:
         limit.row()

@@ -1,8 +1,8 @@
-"""Sessions: the inputs of an avatar as a rosbag2, that is trackers, calibration, landmarks, and the true pose if it is
-known.
+"""Read and write sessions. A session is a rosbag2 recording of an avatar's inputs: trackers, calibration, camera
+landmarks, and the true body pose if it is known.
 
-Topics keep their names in the avatar's namespace, so that `ros2 bag play` works with a graph. Recorded outputs are
-under `recorded/` and are never played back.
+Topics keep their names in the avatar's namespace, so that `ros2 bag play` works with a running graph. Outputs are
+recorded under `recorded/` and never played.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ POSE = "mm_ros/msg/AvatarPose"
 SKELETON = "mm_ros/msg/Skeleton"
 MADE = {"trackers": TRACKERS, "calibration": CALIBRATION, "truth": POSE, "truth_skeleton": SKELETON}
 LANDMARKS = "landmarks"
-# Inputs that are recorded and replayed; landmarks are recorded as received
+# Topics of an avatar's inputs, which are recorded and replayed. Landmarks are recorded as the camera node published
+# them.
 INPUTS = {**MADE, LANDMARKS: "mm_ros/msg/Landmarks"}
 LATCHED = ("calibration", "truth_skeleton", "skeleton")
 
@@ -39,13 +40,13 @@ LATCHED = ("calibration", "truth_skeleton", "skeleton")
 class Session:
     frames: list[TrackerFrame]
     calibration: Calibration | None = None
-    # True poses with the stamps of `frames`; a frame may have none
+    # True body poses with the stamps of `frames`; some frames may have no true pose.
     truth: list[AvatarPose] = field(default_factory=list)
     truth_skeleton: Skeleton | None = None
     name: str = ""
-    damage: str = ""  # description of damage, empty for a sound file
-    version: int = VERSION  # version of the messages in the file
-    sightings: list[Sighting] = field(default_factory=list)  # landmarks in order of arrival
+    damage: str = ""  # description of the file's damage; empty for an undamaged file
+    version: int = VERSION  # version of the mm_ros messages in the file
+    sightings: list[Sighting] = field(default_factory=list)  # camera landmarks in the order of their arrival
 
     @property
     def seconds(self) -> float:
@@ -53,7 +54,7 @@ class Session:
 
 
 def avatars(bag: Bag) -> list[str]:
-    """Sorted namespaces that contain trackers."""
+    """Return the sorted namespaces that contain a topic with trackers."""
     return sorted(
         topic.removesuffix("trackers").strip("/")
         for topic, kind in bag.topics.items()
@@ -72,13 +73,13 @@ def choose_avatar(bag: Bag, avatar: str = "") -> str:
 
 
 def input_topics(bag: Bag, avatar: str) -> dict[str, str]:
-    """Return the map from each topic in the bag to the name of its input."""
+    """Return a map from each input topic in the bag to the name of this input."""
     prefix = f"/{avatar}/" if avatar else "/"
     return {prefix + name: name for name, kind in INPUTS.items() if bag.topics.get(prefix + name) == kind}
 
 
 def read_session(path: Path, avatar: str = "") -> Session:
-    """Read a session. `avatar`: namespace to read; empty for the first one."""
+    """Read a session. `avatar` is the namespace to read; an empty name selects the first namespace."""
     bag = Bag(path)
     names = input_topics(bag, choose_avatar(bag, avatar))
     out, refused = Session([], name=path.name, damage=bag.damage, version=bag.version), list[str]()
@@ -92,7 +93,7 @@ def read_session(path: Path, avatar: str = "") -> Session:
                 raise
             if not bag.damage:
                 raise MmRosError(f"{path}: a message of {message.topic} is broken: {error}") from error
-            break  # the last message is truncated
+            break  # The last message of a damaged bag may be truncated.
     if refused:
         left_out = f"{len(refused)} messages are left out, the first for this: {refused[0]}"
         out.damage = f"{out.damage}; {left_out}" if out.damage else left_out
@@ -122,7 +123,7 @@ def _take(out: Session, name: str, message: Any) -> None:
 
 
 class SessionWriter:
-    """Writer of sessions made without a graph: from motion capture, tables or a synthetic user."""
+    """Writer of sessions that no running graph records: sessions from motion capture, tables or a synthetic user."""
 
     def __init__(
         self, path: Path, avatar: str = "avatar", storage: str = "mcap", compression: str = "none", truth: bool = True,
@@ -164,7 +165,7 @@ class SessionWriter:
 
 
 def write_session(path: Path, session: Session, storage: str = "mcap", compression: str = "none") -> None:
-    """Write a session completely or not at all. An existing path is refused."""
+    """Write a session completely or not at all, and refuse an existing path."""
     refuse_existing(path)
     with folder_whole(path) as temporary:
         _write_session(temporary, session, storage, compression)

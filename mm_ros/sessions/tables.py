@@ -1,4 +1,5 @@
-"""Tables of tracker poses (CSV: t, role, x, y, z, qx, qy, qz, qw; ROS axes); each device has its own sample times."""
+"""Read CSV tables of tracker poses with the columns t, role, x, y, z, qx, qy, qz, qw in the axes of ROS. Each device
+has its own sample times."""
 
 from __future__ import annotations
 
@@ -17,24 +18,24 @@ from mm_ros.body.types import F64, HEAD_ROLE, ROLE_ALIASES, ROLES, TRACKED, Trac
 COLUMNS = ("t", "role", "x", "y", "z", "qx", "qy", "qz", "qw")
 FOOTFALL_COLUMNS = ("t", "foot")
 FEET = ("left", "right")
-FOOTFALLS = ".footfalls.csv"  # name ending of a table of marked footfalls.
-# s; devices that are polled one after the other have stamps up to this far apart and still belong to one frame
+FOOTFALLS = ".footfalls.csv"  # ending of the file name of a table of marked footfalls
+# Samples of different devices belong to one tracker frame if their times differ by at most this, because a program
+# reads its devices one after the other.
 SAME_POLL_S = 0.003
 LONGEST_S, FARTHEST_M = 1e6, 1e4
 
 
 @dataclass(frozen=True)
 class Table:
-    """`devices`: role → rows (N, 8) in order of time: t, x, y, z, qw, qx, qy, qz. `began`: time that was subtracted
-    from all t.
-    """
+    """Table of tracker poses. `devices` maps each role to rows (N, 8) of t, x, y, z, qw, qx, qy, qz in the order of
+    time. `began` is the time that was subtracted from all times t [s]."""
 
     devices: dict[str, F64]
-    skipped: dict[str, int]  # number of rows by unknown role
+    skipped: dict[str, int]  # number of skipped rows by unknown role
     began: float = 0.0
 
     def frames(self, start_ns: int = 0, roles: Sequence[str] = ROLES) -> list[TrackerFrame]:
-        """Return one frame per sample of the head, with the latest sample of each other device in `roles`."""
+        """Return one tracker frame per sample of the head, with the latest sample of each other device in `roles`."""
         rows = [self.devices.get(r, np.zeros((0, 8))) if r in roles else np.zeros((0, 8)) for r in ROLES]
         head = rows[HEAD_ROLE]
         latest = [_latest(table, head[:, 0]) for table in rows]
@@ -42,12 +43,13 @@ class Table:
 
 
 def read_table(path: Path, start_ns: int = 0) -> list[TrackerFrame]:
-    """Frames of the known roles, one per sample of the head; the time of each device is in `sampled_ns`."""
+    """Read a table as tracker frames, one per sample of the head. `sampled_ns` of a frame has the sample time of each
+    device."""
     return read_devices(path).frames(start_ns)
 
 
 def read_devices(path: Path) -> Table:
-    """Read the samples of each device. Rows of unknown roles are skipped with one line on stderr."""
+    """Read the samples of each device. Rows of unknown roles are skipped, and one line on stderr reports them."""
     devices, skipped = _rows(path)
     if skipped:
         names = ", ".join(f"'{role}' ({n} rows)" for role, n in skipped.items())
@@ -58,7 +60,7 @@ def read_devices(path: Path) -> Table:
 
 
 def is_table(path: Path) -> bool:
-    """Whether the file is a table of poses, by its first line."""
+    """Whether a file is a table of tracker poses, by its first line."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as handle:
             return tuple(next(csv.reader(handle), [])) == COLUMNS
@@ -67,7 +69,8 @@ def is_table(path: Path) -> bool:
 
 
 def read_footfalls(path: Path, began: float = 0.0) -> tuple[F64, F64]:
-    """Sorted times [s] at which the left and the right foot touch the floor (CSV: t, foot)."""
+    """Read a CSV table with the columns t and foot. Return the sorted times at which the left and the right foot touch
+    the floor [s]."""
     out: dict[str, list[float]] = {foot: [] for foot in FEET}
     for number, row in enumerate(_lines(path), 1):
         if number == 1:
@@ -95,7 +98,7 @@ def _footfall(path: Path, number: int, row: list[str]) -> tuple[str, float]:
 
 
 def _rows(path: Path) -> tuple[dict[str, F64], dict[str, int]]:
-    """Rows (N, 8) of each known role in order of time, and the number of rows of each unknown role."""
+    """Return the rows (N, 8) of each known role in the order of time, and the number of rows of each unknown role."""
     out: dict[str, list[list[float]]] = {}
     skipped: Counter[str] = Counter()
     for number, row in enumerate(_lines(path), 1):
@@ -113,7 +116,7 @@ def _rows(path: Path) -> tuple[dict[str, F64], dict[str, int]]:
 
 
 def _from_zero(path: Path, devices: dict[str, F64], skipped: dict[str, int]) -> Table:
-    """Count times from the first sample of the head if the clock began long before (Unix time)."""
+    """Make times relative to the first sample of the head, if they are counted from long before (Unix time)."""
     first = float(devices["head"][0, 0])
     began = first if abs(first) > LONGEST_S else 0.0
     if began:
@@ -127,7 +130,6 @@ def _from_zero(path: Path, devices: dict[str, F64], skipped: dict[str, int]) -> 
 
 
 def _lines(path: Path) -> list[list[str]]:
-    """Cells of each line, without a byte-order mark."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as handle:
             return list(csv.reader(handle)) or [[]]

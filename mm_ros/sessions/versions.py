@@ -1,7 +1,7 @@
-"""Former definitions of the messages in msg/, and the conversion of such messages to the present definitions.
+"""Former definitions of the messages in msg/, and the conversion of recorded messages to the present definitions.
 
-For each change of a definition in msg/, add a row here, increment `VERSION`, and keep a recording from before the
-change under test/data. Fields keep their values by name; removed fields are dropped.
+For each change of a definition in msg/, add a row to `FORMER`, increment `VERSION`, and keep a recording from before
+the change in test/data. Fields with the same name keep their values, and removed fields are dropped.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import numpy as np
 
 from mm_ros.body.messages import PACKAGE
 
-VERSION = 4  # version of the present definitions
+VERSION = 4  # version of the present message definitions
 
 
 @dataclass(frozen=True)
 class Former:
-    until: int  # last version of the messages that had this definition
+    until: int  # last message version in which `type` had this definition
     type: str
     definition: str
     change: Callable[[Any], dict[str, Any]] = lambda message: {}
@@ -27,14 +27,12 @@ class Former:
 
 
 def engine_today(name: str) -> str:
-    """Return the present name of the engine in a recorded AvatarPose. Only the names of engines have changed, not the
-    definition of the field.
-    """
+    """Return the present name of the engine that a recorded AvatarPose states."""
     return "search" if name == "motion_matching" else name
 
 
 def _calibration_3(message: Any) -> dict[str, Any]:
-    """Uncertainties were not stated before version 3."""
+    """Calibrations before version 3 did not state uncertainties."""
     return {"head_height_sigma": 0.0, "floor_sigma": 0.0, "arm_span_sigma": 0.0, "note": ""}
 
 
@@ -43,7 +41,7 @@ def _match_2(message: Any) -> dict[str, Any]:
     return {
         "engine": "search" if searches else message.engine,
         "search_structure": message.engine if searches else "",
-        # Version 1 did not fill these fields.
+        # Version 1 did not fill the following fields of `Match`.
         "clip_index": -1,
         "tags": [],
         "weights": np.zeros(0, np.float32),
@@ -191,6 +189,6 @@ bool stale
 
 
 def former(kind: str, version: int) -> Former | None:
-    """Definition of `kind` in that version; None when it equals the present one."""
+    """Return the definition of the message type `kind` in a version, or None if this definition is the present one."""
     rows = [row for row in FORMER if row.type == kind and row.until >= version]
     return min(rows, key=lambda row: row.until, default=None)

@@ -1,1 +1,1 @@
-"""Drawing without ROS: renderer, films, and the inspector page."""
+"""Draws avatars and robots without ROS: renderer for pictures, films, and the inspector page in the browser."""

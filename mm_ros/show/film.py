@@ -1,6 +1,5 @@
-"""Films of avatars: poses over time become pictures, with the true body beside the avatar. The demo, the reports and
-the docs use these films.
-"""
+"""Make films of avatars: poses over time become pictures, with the true body beside the avatar. The demo, the reports
+and the docs contain films of this module."""
 
 from __future__ import annotations
 
@@ -15,12 +14,12 @@ from mm_ros.body.skeleton import Skeleton
 from mm_ros.body.types import F64, AvatarPose
 from mm_ros.show.render import BODY, GHOST, Camera, Image, Shape, follow, render
 
-BESIDE_M = 1.1  # distance between two actors
+BESIDE_M = 1.1  # distance between neighbouring actors of a film
 
 
 @dataclass(frozen=True)
 class Actor:
-    """One body with a pose for each picture, or None where it is not visible."""
+    """Body in a film, with one pose for each picture. A pose is None in pictures that do not show the body."""
 
     skeleton: Skeleton
     poses: Sequence[AvatarPose | None]
@@ -34,7 +33,7 @@ def film(
     bearing: float = -1.1,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Image]:
-    """Render the actors side by side; the camera follows the first one smoothly."""
+    """Render the actors side by side; the camera smoothly follows the first actor."""
     paths = np.array([_floor(actor) for actor in actors])
     target = _smoothed(paths[0])
     side = np.array([-np.sin(bearing), np.cos(bearing), 0.0])
@@ -60,7 +59,7 @@ def figure(
     color: tuple[float, float, float] = BODY,
     shift: F64 | tuple[float, float, float] = (0.0, 0.0, 0.0),
 ) -> Shape:
-    """Return the mesh of a body with these joint positions and rotations in the world, for `render`."""
+    """Return the mesh of a body, for `render`, from the positions and rotations of its joints in the world."""
     mesh = skin(skeleton if len(positions) == len(skeleton) else skeleton.canonical)
     vertices, normals = mesh.posed(positions, rotations)
     return Shape(vertices + np.asarray(shift), normals, mesh.faces, color)
@@ -71,7 +70,8 @@ def _camera(at: F64, actors: int, bearing: float) -> Camera:
 
 
 def _floor(actor: Actor) -> F64:
-    """Return the actor's positions on the floor (N, 2); pictures without a pose are interpolated."""
+    """Return the actor's position on the floor in each picture (N, 2). Positions for pictures without a pose are
+    interpolated."""
     out = np.full((len(actor.poses), 2), np.nan)
     for i, pose in enumerate(actor.poses):
         if pose is not None:

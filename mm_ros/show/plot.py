@@ -1,4 +1,4 @@
-"""Plot of commands over time, without matplotlib."""
+"""Plot robot commands over time without the package matplotlib."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ COLUMNS, WIDTH, HEIGHT = 4, 260, 110
 
 
 def write_plot(path: str | Path, names: Sequence[str], samples: Sequence[tuple[float, Any]]) -> None:
-    """One small plot for each joint: commanded angle [rad] over time [s]; `samples`: time and command."""
+    """Write a picture with one small plot for each joint: the commanded angle [rad] over time [s]. `samples` are pairs
+    of a time [s] and a command."""
     try:
         from PIL import Image, ImageDraw
     except ImportError:

@@ -1,7 +1,7 @@
 """Software renderer for bodies: triangles on a floor with a soft shadow.
 
-The demo without a browser, the reports and the docs use this renderer. `write_gif` and `write_png` need pillow (extra
-`viewer`).
+Pictures of the demo without a browser, of the reports and of the docs are drawn by this renderer. `write_gif` and
+`write_png` need the package pillow, which the extra `viewer` installs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SHADOW_CELL_M, SHADOW_BLUR = 0.012, 2
 
 @dataclass(frozen=True)
 class Shape:
-    """A mesh in the world: vertices and normals (V, 3), triangles (F, 3), one RGB colour from 0 to 1."""
+    """Mesh in the world: vertices and normals (V, 3), triangles (F, 3), and one RGB colour with values from 0 to 1."""
 
     vertices: F64
     normals: F64
@@ -43,14 +43,15 @@ class Shape:
 
 @dataclass(frozen=True)
 class Camera:
-    """A camera at `eye` that looks at `target`, z up; `fov` is the vertical field of view in radians."""
+    """Camera at `eye` that looks at `target`, with the z axis of the world up. `fov` is the vertical field of view
+    [rad]."""
 
     eye: tuple[float, float, float]
     target: tuple[float, float, float]
     fov: float = 0.6
 
     def axes(self) -> F64:
-        """Return the axes as rows: right, up, forward."""
+        """Return the axes of the camera as rows of a matrix: right, up, forward."""
         forward = np.subtract(self.target, self.eye)
         forward = forward / np.linalg.norm(forward)
         right = np.cross(forward, (0.0, 0.0, 1.0))
@@ -59,7 +60,7 @@ class Camera:
 
 
 def follow(x: float, y: float, distance: float = 4.2, bearing: float = -0.9, height: float = 1.5) -> Camera:
-    """Return a camera at `distance` (m) from a person at x, y."""
+    """Return a camera that looks at a person at x, y from a distance of `distance` metres."""
     eye = (x + distance * math.cos(bearing), y + distance * math.sin(bearing), height)
     return Camera(eye, (x, y, 0.85))
 
@@ -83,7 +84,8 @@ def render(shapes: Sequence[Shape], camera: Camera, width: int = 480, height: in
 
 
 def _shadow(shapes: Sequence[Shape]) -> tuple[F64, F64]:
-    """Return the shadow on a floor grid around all shapes (0: lit, 1: dark), and the grid's lower corner (x, y)."""
+    """Return the shadow on a grid of floor cells around all shapes (0 is lit, 1 is dark), and the lower corner (x, y)
+    of this grid."""
     flat = [np.asarray(s.vertices[:, :2] - s.vertices[:, 2:] * (SUN[:2] / SUN[2]), np.float64) for s in shapes]
     if not flat:
         return np.zeros((1, 1)), np.zeros(2)
@@ -93,7 +95,7 @@ def _shadow(shapes: Sequence[Shape]) -> tuple[F64, F64]:
     grid = np.zeros(size)
     for f, s in zip(flat, shapes, strict=True):
         _fill(grid, (f - corner) / SHADOW_CELL_M, s.faces)
-    for _ in range(2):  # two box filters approximate a Gaussian
+    for _ in range(2):  # Two box filters in sequence approximate a Gaussian blur of the shadow.
         for axis in (0, 1):
             grid = np.mean([np.roll(grid, k, axis) for k in range(-SHADOW_BLUR, SHADOW_BLUR + 1)], axis=0)
     return grid, corner
@@ -101,7 +103,6 @@ def _shadow(shapes: Sequence[Shape]) -> tuple[F64, F64]:
 
 @njit
 def _fill(grid: Any, points: Any, faces: Any) -> None:
-    """Set the grid cells inside the triangles to 1."""
     for k in range(len(faces)):
         ax, ay = points[faces[k, 0], 0], points[faces[k, 0], 1]
         bx, by = points[faces[k, 1], 0], points[faces[k, 1], 1]
@@ -119,7 +120,6 @@ def _fill(grid: Any, points: Any, faces: Any) -> None:
 
 @njit
 def _ground(out: Any, depth: Any, eye: Any, axes: Any, zoom: float, shadow: Any, corner: Any, cell: float) -> None:
-    """Draw sky and a floor with a half-metre grid that fades into the sky."""
     h, w = depth.shape
     for i in range(h):
         for j in range(w):
@@ -161,7 +161,8 @@ def _sample(grid: Any, x: float, y: float) -> float:
 def _draw(
     out: Any, depth: Any, seen: Any, normals: Any, faces: Any, axes: Any, zoom: float, color: Any, sun: Any
 ) -> None:
-    """Draw the triangles of a shape; `seen` are its vertices in camera axes (right, up, forward)."""
+    """Draw the triangles of a shape. `seen` has the vertices of the shape in the axes of the camera (right, up,
+    forward)."""
     h, w = depth.shape
     for k in range(len(faces)):
         a, b, c = faces[k, 0], faces[k, 1], faces[k, 2]
@@ -172,7 +173,7 @@ def _draw(
         bx, by = w / 2 + zoom * seen[b, 0] / bz, h / 2 - zoom * seen[b, 1] / bz
         cx, cy = w / 2 + zoom * seen[c, 0] / cz, h / 2 - zoom * seen[c, 1] / cz
         area = (bx - ax) * (cy - ay) - (by - ay) * (cx - ax)
-        if area >= 0:  # the triangle is seen from behind or edge on
+        if area >= 0:  # The triangle is seen from behind or from its edge, so it is not drawn.
             continue
         j0, j1 = max(0, math.floor(min(ax, bx, cx))), min(w - 1, math.ceil(max(ax, bx, cx)))
         i0, i1 = max(0, math.floor(min(ay, by, cy))), min(h - 1, math.ceil(max(ay, by, cy)))
@@ -196,12 +197,13 @@ def _draw(
 
 @njit
 def _shade(out: Any, i: int, j: int, nx: float, ny: float, nz: float, axes: Any, color: Any, sun: Any) -> None:
-    """Shade a pixel: sun, sky brighter than the floor, highlight, and a bright rim at grazing angles."""
+    """Compute the colour of a pixel from sunlight, light of sky and floor, a highlight, and a bright rim at grazing
+    angles."""
     size = max(math.sqrt(nx * nx + ny * ny + nz * nz), 1e-9)
     nx, ny, nz = nx / size, ny / size, nz / size
     sunlit = max(0.0, nx * sun[0] + ny * sun[1] + nz * sun[2])
     facing = max(0.0, -(nx * axes[2, 0] + ny * axes[2, 1] + nz * axes[2, 2]))
-    # Direction halfway between the light and the eye
+    # The highlight is brightest where the normal is halfway between the directions to the sun and to the eye.
     gx, gy, gz = sun[0] - axes[2, 0], sun[1] - axes[2, 1], sun[2] - axes[2, 2]
     shine = max(0.0, (nx * gx + ny * gy + nz * gz) / max(math.sqrt(gx * gx + gy * gy + gz * gz), 1e-9))
     light = 0.42 + 0.16 * nz + 0.52 * sunlit + 0.10 * facing
@@ -211,7 +213,8 @@ def _shade(out: Any, i: int, j: int, nx: float, ny: float, nz: float, axes: Any,
 
 
 def write_gif(path: Path, frames: Sequence[Image], rate: float) -> None:
-    """Write a looping GIF at `rate` (Hz); the file is renamed when it is complete."""
+    """Write a looping GIF film with `rate` pictures per second. The GIF file gets its final name when it is complete.
+    """
     if not frames:
         raise MmRosError(f"{path}: there are no frames to write")
     try:
@@ -238,7 +241,7 @@ def write_png(path: Path, picture: Image) -> None:
 
 
 def contact_sheet(pictures: Sequence[Image], columns: int) -> Image:
-    """Combine pictures of one size into rows, left to right."""
+    """Combine pictures of equal size into one picture with rows of `columns` pictures."""
     rows = [list(pictures[i : i + columns]) for i in range(0, len(pictures), columns)]
     blank = np.full_like(pictures[0], 255)
     rows[-1] += [blank] * (columns - len(rows[-1]))

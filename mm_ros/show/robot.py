@@ -1,4 +1,4 @@
-"""Robots as meshes: primitive shapes, mesh files, or capsules along the limbs of a robot without geometry."""
+"""Draw robots with primitive shapes, mesh files, or capsules along the limbs of a robot without geometry."""
 
 from __future__ import annotations
 
@@ -29,13 +29,14 @@ ROBOT = (0.55, 0.57, 0.60)
 AROUND = 16
 MOST_TRIANGLES = 60_000
 FILM_RATE, BESIDE_M = 20.0, 1.1
-THIN = 0.045  # radius, in leg lengths, of the capsules that replace missing geometry
+THIN = 0.045  # radius of the capsules that replace missing geometry, as a share of the leg length
 
 Mesh = tuple[F64, NDArray[np.int64]]
 
 
 def link_meshes(figure: Figure) -> dict[str, Mesh]:
-    """Vertices and triangles of each link in its own axes; capsules along the joints where the file has no geometry."""
+    """Return vertices and triangles of each link in the axes of the link. A robot without geometry gets capsules
+    between its joints."""
     robot, out, total = figure.robot, {}, 0
     for name, part in robot.parts.items():
         drawn = [s for s in part.shapes if not s.collision] or list(part.shapes)
@@ -46,7 +47,7 @@ def link_meshes(figure: Figure) -> dict[str, Mesh]:
     if total > MOST_TRIANGLES:
         out = {name: _thinned(m, MOST_TRIANGLES / total) for name, m in out.items()}
     shaped = sum(bool(part.shapes) for part in robot.parts.values())
-    return out if 2 * len(out) > shaped > 0 else _sticks(figure)  # a robot without its meshes is drawn by capsules
+    return out if 2 * len(out) > shaped > 0 else _sticks(figure)  # Robots without their meshes are drawn with capsules.
 
 
 def _joined(meshes: list[Mesh]) -> Mesh:
@@ -57,7 +58,7 @@ def _joined(meshes: list[Mesh]) -> Mesh:
 
 
 def _thinned(mesh: Mesh, share: float) -> Mesh:
-    """Merge vertices on a grid until about this share of the triangles is left."""
+    """Reduce a mesh to about the given share of its triangles by merging vertices on a grid."""
     vertices, faces = mesh
     size = np.ptp(vertices, axis=0).max()
     for cells in (96, 64, 44, 30, 20, 14, 10):
@@ -71,7 +72,6 @@ def _thinned(mesh: Mesh, share: float) -> Mesh:
 
 
 def _sticks(figure: Figure) -> dict[str, Mesh]:
-    """A capsule from each joint to each of its next joints."""
     out: dict[str, list[Mesh]] = {}
     radius = THIN * figure.leg_length
     for j in figure.robot.joints:
@@ -86,7 +86,7 @@ def _sticks(figure: Figure) -> dict[str, Mesh]:
 
 
 def shape_mesh(robot: Robot, shape: RobotShape) -> Mesh:
-    """Vertices and triangles of a shape in the axes of its link."""
+    """Return vertices and triangles of a shape in the axes of its link."""
     if shape.kind == "mesh":
         vertices, faces = mesh_of(robot, shape.file)
         vertices = vertices * np.array(shape.size) if len(shape.size) == 3 else vertices
@@ -97,7 +97,7 @@ def shape_mesh(robot: Robot, shape: RobotShape) -> Mesh:
             [[0, 1, 3], [0, 3, 2], [4, 6, 7], [4, 7, 5], [0, 4, 5], [0, 5, 1], [2, 3, 7], [2, 7, 6], [0, 2, 6],
              [0, 6, 4], [1, 5, 7], [1, 7, 3]]
         )  # fmt: skip
-        vertices = vertices[faces.reshape(-1)]  # each triangle has its own vertices, so that the edges stay sharp
+        vertices = vertices[faces.reshape(-1)]  # Each triangle has its own vertices, so edges of the box stay sharp.
         faces = np.arange(36).reshape(-1, 3)
     else:
         radius = shape.size[0]
@@ -115,7 +115,7 @@ def capsule(a: F64, b: F64, radius: float) -> Mesh:
 
 
 def _revolved(radius: float, half: float, flat: bool) -> Mesh:
-    """A capsule, or a cylinder when `flat`, along z."""
+    """Return the mesh of a capsule along the z axis, or of a cylinder if `flat` is true."""
     if flat:
         profile = [(0.0, -half), (radius, -half), (radius, -half), (radius, half), (radius, half), (0.0, half)]
     else:
@@ -133,7 +133,7 @@ def _revolved(radius: float, half: float, flat: bool) -> Mesh:
 
 
 class RobotSkin:
-    """Draws a robot at given link poses."""
+    """Meshes of a robot, which are drawn at given poses of its links."""
 
     def __init__(self, figure: Figure) -> None:
         self.meshes = link_meshes(figure)
@@ -162,7 +162,8 @@ def _normals(vertices: F64, faces: NDArray[np.int64]) -> F64:
 
 
 def write_t_pose_picture(figure: Figure, path: Path) -> None:
-    """Draw the robot in its reachable T-pose beside the avatar in T-pose, both facing the camera."""
+    """Draw a picture of the robot in the pose nearest to the T-pose, beside the avatar in the T-pose. Robot and avatar
+    face the camera."""
     skeleton = default_skeleton()
     state = t_pose_of(figure)
     base = np.concatenate([[state.base[0], state.base[1] + 1.1, state.base[2]], state.base[3:]])
@@ -175,10 +176,10 @@ def write_film(
     path: Path, figure: Figure, skeleton: Skeleton, poses: Sequence[AvatarPose], states: Sequence[RobotState],
     progress: Callable[..., None] | None = None, rate: float = 60.0,
 ) -> int:  # fmt: skip
-    """Write a film (.mp4, .gif) of avatar and robot, or a picture of the middle frame (.png). Return the number of
-    frames.
+    """Write a film (.mp4, .gif) of avatar and robot, or a picture (.png) of the middle frame, and return the number of
+    pictures.
 
-    `rate`: rate of the poses [Hz].
+    `rate` is the number of poses per second.
     """
     skin, place = RobotSkin(figure), LinkPoses(figure.robot)
     step = max(round(rate / FILM_RATE), 1)
@@ -188,8 +189,8 @@ def write_film(
     pictures = []
     for n, i in enumerate(chosen):
         root, base = poses[i].root, states[i].base
-        # The robot starts beside the avatar, and its path is that of the avatar scaled by the length of the robot's
-        # legs.
+        # The robot starts beside the avatar. The avatar and the robot separate later, because the robot's path is
+        # scaled by the length of its legs.
         beside = np.concatenate([base[:3] + shift, base[3:]])
         middle = (root[:2] + beside[:2]) / 2
         apart = float(np.linalg.norm(root[:2] - beside[:2]))
@@ -209,7 +210,8 @@ def write_film(
 
 
 def check_film(path: Path) -> None:
-    """Raise MmRosError if a film of this name cannot be written here, before any work is done."""
+    """Raise MmRosError if a film in the format of `path` cannot be written on this machine, before poses are computed.
+    """
     if path.suffix.lower() == ".mp4" and find_spec("cv2") is None:
         raise MmRosError(f"a .mp4 film needs OpenCV. Install it: {setup_command('webcam')}; or name a .gif")
 

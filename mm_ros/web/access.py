@@ -1,10 +1,9 @@
 """Access rules for every page that mm_ros serves: address, Host, Origin, token, and limits on what a page may send.
 
-A browser lets any web page open connections to this machine. Three checks keep other pages out:
-- the Host header must be an IP address or a name of this machine, so that a foreign name that has been pointed at this
-  machine (DNS rebinding) is refused;
-- the Origin header, if present, must be that of the page;
-- the path begins with a token that is random for each start.
+A browser lets any web page open connections to this machine. Three checks of each request keep other pages out.
+The Host header must be an IP address or a name of this machine. Foreign names that an attacker's DNS server maps to
+this machine (DNS rebinding) are refused. The Origin header, if present, must be that of the page. The path of the
+request must begin with the page's secret random token.
 """
 
 from __future__ import annotations
@@ -24,12 +23,14 @@ from pathlib import Path
 
 from mm_ros.base.errors import MmRosError
 
-# A process that starts the server may set the token by this environment variable, so that it knows the address.
+# A process that starts the server may set the page's token by this environment variable, so that the process can print
+# the address of the page.
 TOKEN_VARIABLE = "MM_ROS_PAGE_TOKEN"
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{20,100}")
 _HOST = re.compile(r"(?P<name>\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(:(?P<port>\d{1,5}))?")
 
-# Headers of each response: the address contains the token, so other pages must not frame it or receive it.
+# These response headers keep the page's address secret, because the address contains the token: other pages must
+# neither embed the page nor receive its address.
 HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Frame-Options": "DENY",
@@ -39,26 +40,28 @@ HEADERS = {
 }
 
 
-# This environment variable contains the code of 6 digits, if the process that starts the server prints the code.
+# A process that starts the server and prints the pairing code sets the 6 digits by this environment variable.
 CODE_VARIABLE = "MM_ROS_HEADSET_CODE"
-# Addresses that one page shows as a link to the other. The addresses are not parameters, because they contain the
-# token.
+# Environment variables with the addresses of inspector page and headset page, for the link from one page to the other.
+# The addresses of the pages are not ROS parameters, because they contain the token.
 INSPECTOR_VARIABLE, HEADSET_VARIABLE = "MM_ROS_INSPECTOR_PAGE", "MM_ROS_HEADSET_PAGE"
 
 
 def other_page(variable: str) -> str:
-    """Return the address of the other page of this user's graph, or "" if there is none."""
+    """Return the address in an environment variable, or "" if the variable is not set or does not contain a web
+    address."""
     given = os.environ.get(variable, "")
     return given if re.fullmatch(r"https?://[A-Za-z0-9.:_\[\]/-]{1,200}", given) else ""
 
 
 def new_token() -> str:
-    """Return 128 random bits as text that needs no quoting in an address."""
+    """Return a new token: 128 random bits as text that needs no escaping in a web address."""
     return secrets.token_urlsafe(16)
 
 
 def session_token(kept: Path | None = None) -> str:
-    """Return the token of the environment variable, else that of the file `kept`, else a new one."""
+    """Return the page's token: from the environment variable if it is set, else from the file `kept`, else a new token.
+    """
     given = os.environ.get(TOKEN_VARIABLE)
     if given is None:
         return new_token() if kept is None else _kept_token(kept)
@@ -70,9 +73,8 @@ def session_token(kept: Path | None = None) -> str:
 
 
 def _kept_token(path: Path) -> str:
-    """Return the token in a file that only this user can read. The file is written at the first call, so that bookmarks
-    stay valid.
-    """
+    """Return the token that a private file contains; the first call writes the file. The token stays the same, so that
+    bookmarks of the page stay valid."""
     with suppress(OSError):
         known = path.read_text("ascii", "replace").strip()
         if _TOKEN.fullmatch(known):
@@ -83,7 +85,7 @@ def _kept_token(path: Path) -> str:
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Write a file completely or not at all. Only this user can read the file and its folder."""
+    """Write a file completely or not at all, so that only the user of this process can read the file and its folder."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         part = path.with_name(f".{path.name}.{os.getpid()}")
@@ -96,9 +98,8 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 def address(host: str, port: int, token: str, scheme: str = "http") -> str:
-    """Return the address that a user opens; if the server listens on all interfaces, the address for this machine is
-    returned.
-    """
+    """Return the web address that a user opens. If the server listens on all interfaces, return the address for
+    browsers on this machine."""
     try:
         ip = ipaddress.ip_address(host)
     except ValueError:
@@ -110,7 +111,7 @@ def address(host: str, port: int, token: str, scheme: str = "http") -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a server on this address accepts connections from this machine only."""
+    """Return whether a server at the address `host` accepts connections from this machine only."""
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -119,17 +120,19 @@ def is_loopback(host: str) -> bool:
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits on messages of a page. The inspector page's camera sends about 50 messages of 400 bytes per second."""
+    """Limits on the messages that pages send. For comparison, the inspector page sends about 50 messages of 400 bytes
+    per second while its camera moves."""
 
     message_bytes: int = 65_536
     messages_per_s: float = 300.0
-    burst: float = 900.0  # number of messages that may arrive at once
+    burst: float = 900.0  # maximum number of messages that a page may send at once
     clients: int = 16
 
 
 @dataclass
 class Access:
-    """The rules for one server. `refused` counts the refusals by reason: host, origin, token, clients, rate."""
+    """Access rules of one server. `refused` counts refused requests and messages by reason: host, origin, token,
+    clients, rate."""
 
     host: str = "127.0.0.1"
     token: str = field(default_factory=session_token)
@@ -139,10 +142,11 @@ class Access:
     def admit(
         self, path: str, hosts: Sequence[str], origins: Sequence[str], need_origin: bool = False
     ) -> tuple[str, str]:
-        """Check a request by its path and all its Host and Origin headers.
+        """Check a request by its path, its Host headers and its Origin headers.
 
-        Return (path without the token, "") if it is admitted, else ("", the reason in a sentence). `need_origin`: the
-        request opens a WebSocket, for which browsers always send the origin.
+        Return (path without the token, "") if the request is admitted, else ("", the reason in a sentence).
+        `need_origin` is true for a WebSocket request, because browsers always send an Origin header with a WebSocket
+        request.
         """
         why = self.foreign(hosts, origins, need_origin)
         if why:
@@ -153,7 +157,7 @@ class Access:
         return "/" + rest, ""
 
     def foreign(self, hosts: Sequence[str], origins: Sequence[str], need_origin: bool = False) -> str:
-        """Return the reason why Host or Origin is not that of this server, else ""."""
+        """Return "" if the Host and Origin headers are those of this server, else the reason of the refusal."""
         if len(hosts) != 1 or not self._is_own_host(hosts[0]):
             return self._refuse("host", f"this server does not have the name '{_shown(hosts)}'")[1]
         if len(origins) != 1 if need_origin else len(origins) > 1:
@@ -180,10 +184,10 @@ class Access:
 
 
 class PairingCode:
-    """A code of 6 digits that is typed once on a device instead of the token.
+    """Pairing code of 6 digits that the user types once on a headset instead of the long token.
 
-    At most 5 tries a minute and 30 in total, of all devices together, so that guessing succeeds with a probability
-    below 1 in 33 000.
+    All devices together get at most 5 tries per minute and 30 in total. A correct guess therefore has a probability of
+    at most 1 in 33 000.
     """
 
     TRIES_PER_MINUTE, TRIES = 5, 30
@@ -195,7 +199,7 @@ class PairingCode:
         self._recent: list[float] = []
 
     def judge(self, typed: object) -> str:
-        """Return "" if the code is right, else the reason in a sentence."""
+        """Return "" if the typed code is right, else the reason of the refusal in a sentence."""
         now = time.monotonic()
         self._recent = [t for t in self._recent if now - t < 60.0]
         if self._tries >= self.TRIES:
@@ -211,13 +215,13 @@ class PairingCode:
 
 
 class Bucket:
-    """Token bucket: `messages_per_s` on average, at most `burst` at once."""
+    """Limit on the rate of messages (token bucket): on average `messages_per_s`, and at most `burst` at once."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits, self._left, self._at = limits, limits.burst, time.monotonic()
 
     def take(self) -> bool:
-        """Return whether one more message is within the rate."""
+        """Count one message, and return whether it is within the limit."""
         now = time.monotonic()
         self._left = min(self._limits.burst, self._left + (now - self._at) * self._limits.messages_per_s)
         self._at = now
@@ -238,5 +242,4 @@ def _is_ip(name: str) -> bool:
 
 
 def _shown(headers: Sequence[str]) -> str:
-    """Return headers for a message: shortened, and without control characters."""
     return "".join(c for c in ", ".join(headers)[:80] if c.isprintable())

@@ -1,1 +1,2 @@
-"""Inspector page in the browser: scenes and panels on viser, with data from `ros/nodes/viewer.py`."""
+"""Inspector page in the browser: scenes and panels made with the library viser. The node `ros/nodes/viewer.py` provides
+the data."""

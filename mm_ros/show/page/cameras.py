@@ -1,4 +1,5 @@
-"""Camera of each browser: orbit by hand, follow the avatar, or first person."""
+"""Camera of each browser that shows the inspector page. The camera is turned by hand, follows the avatar, or is in the
+avatar's eyes (first person)."""
 
 from __future__ import annotations
 
@@ -13,11 +14,12 @@ from mm_ros.show.page.swift import Setters
 MODES = ("orbit", "follow", "first person")
 TARGET_HEIGHT_M, TARGET_HALFLIFE_S = 0.9, 0.15
 BEFORE_VISOR_M, LOOK_M, WIDE_RAD = 0.07, 2.0, 1.3
-HAND_OFF_S = 0.3  # s; after the user has turned or zoomed, the camera stops following for this time
+HAND_OFF_S = 0.3  # After the user has turned or zoomed the view, the camera does not follow the avatar for this time.
 EYES_FROM_HEAD = np.array([0.12, 0.0, 0.08])
-# Time and tolerance for a browser to report the camera that was sent; with software rendering it takes seconds.
+# Maximum time until a browser reports the camera pose that was sent to it [s], because software rendering takes
+# seconds; and tolerance of this pose [m].
 ECHO_S, AGREED_M = 5.0, 0.02
-FAR_M = 6.0  # m; if the avatar is farther away than this, the camera jumps to it
+FAR_M = 6.0  # If the avatar is farther than this from the camera's target, the camera jumps to the avatar.
 
 
 class Camera:
@@ -31,7 +33,7 @@ class Camera:
         self._lead_until = 0.0
         self._touched = 0.0
         self._last = time.monotonic()
-        self._fov = 0.0  # field of view that the browser had before first person, else 0
+        self._fov = 0.0  # field of view before the first-person mode [rad]; 0 in other modes
 
     def move(self, scene: Any) -> None:
         now, camera, mode = time.monotonic(), self._client.camera, self._mode.value
@@ -47,9 +49,9 @@ class Camera:
             self._target, self._sent_offset = None, self._offset
 
     def _follow(self, camera: Any, goal: Any, dt: float, now: float) -> None:
-        """Move the target with the avatar and keep the offset that the user has chosen by turning and zooming."""
+        """Move the camera with the avatar, and keep the view angle and distance that the user has chosen."""
         offset = np.asarray(camera.position) - np.asarray(camera.look_at)
-        if self._sent_offset is None:  # the browser first reports its own default camera
+        if self._sent_offset is None:  # The browser first reports its own default camera pose, which is ignored.
             self._lead(goal, self._offset)
         elif self._target is None:
             self._target, self._sent_offset = goal, offset
@@ -66,7 +68,6 @@ class Camera:
         self._aim(self._target + self._sent_offset, self._target)
 
     def _look_through(self, camera: Any, scene: Any) -> None:
-        """Look from the tracked headset, else from the avatar's head."""
         if not self._fov:
             self._fov, self._offset = float(camera.fov), np.asarray(camera.position) - np.asarray(camera.look_at)
             camera.fov = WIDE_RAD
@@ -86,6 +87,6 @@ class Camera:
         self._lead(np.array([*scene.root[:2], TARGET_HEIGHT_M]), self._offset)
 
     def _lead(self, target: Any, offset: Any) -> None:
-        """Set the camera, and ignore the browser's reports until they agree with it."""
+        """Set the camera's pose, and ignore the camera poses that the browser reports until they agree with it."""
         self._target, self._sent_offset, self._lead_until = target, offset, time.monotonic() + ECHO_S
         self._aim(target + offset, target)

@@ -1,4 +1,5 @@
-"""Feature vectors of a Match as positions and arrows, by the names of the feature layout."""
+"""Convert the feature vectors of a `Match` to positions and arrows. The names in the feature layout state what each
+number of the vectors is."""
 
 from __future__ import annotations
 
@@ -20,25 +21,27 @@ ABOVE_FLOOR_M = 0.012
 
 @dataclass
 class FeatureVectors:
-    """Features in root space."""
+    """Features of motion matching as vectors in the axes of the root."""
 
-    positions: dict[float, F64] = field(default_factory=dict)  # position of the root by seconds ahead
+    positions: dict[float, F64] = field(default_factory=dict)  # future position of the root, by time from now [s]
     directions: dict[float, F64] = field(default_factory=dict)
     joints: dict[str, F64] = field(default_factory=dict)  # joint → position
     velocities: dict[str, F64] = field(default_factory=dict)  # joint → m/s
 
     def path(self, root: F64) -> tuple[F64, F64]:
-        """Return positions and directions of the future root in the world, (N + 1, 3) each, the present first."""
+        """Return positions and facing directions of the root in the world, two arrays (N + 1, 3). Row 0 of both arrays
+        is the present; the other rows are future times."""
         times = sorted(self.positions)
         places = np.array([np.zeros(3), *(self.positions[t] for t in times)])
         ways = np.array([(1.0, 0.0, 0.0), *(self.directions.get(t, (0.0, 0.0, 0.0)) for t in times)])
         return root[:3] + rot.rotate(root[3:], places), np.asarray(rot.rotate(root[3:], ways))
 
     def segments(self, root: F64, room_joints: F64) -> tuple[F64, F64]:
-        """Return lines from the root to each joint, and each velocity times 0.2 s; in the world, (N, 2, 3) each.
+        """Return two arrays (N, 2, 3) of lines in the world: from the root to each joint, and the motion of each joint
+        in 0.2 s at its velocity.
 
-        The line of a velocity starts at the position feature of its joint, or else at the avatar's joint
-        (`room_joints`).
+        A velocity line starts at the position feature of its joint. If the joint has no position feature, the line
+        starts at the avatar's joint in `room_joints`.
         """
         places = {joint: root[:3] + rot.rotate(root[3:], v) for joint, v in self.joints.items()}
         start = root[:3] * (1, 1, 0) + np.array([0, 0, ABOVE_FLOOR_M])
@@ -49,7 +52,8 @@ class FeatureVectors:
 
 
 def feature_vectors(names: Sequence[str], values: Sequence[float]) -> FeatureVectors:
-    """Parse physical feature values by their names; other names are ignored."""
+    """Sort feature values in physical units into vectors by their names. Features that are no position, direction or
+    velocity are ignored."""
     out = FeatureVectors()
     for name, value in zip(names, values, strict=False):
         found = _NAME.match(name)

@@ -1,4 +1,4 @@
-"""Meshes of the devices: headset, controllers and body trackers, made of tapered capsules."""
+"""Make meshes of headset, controllers and body trackers from tapered capsules."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SIDES, CAP_RINGS = 16, 5
 
 
 def capsule(bone: Bone) -> Mesh:
-    """Return a tapered capsule: two half spheres and the cone between them."""
+    """Return the mesh of a tapered capsule: a part of a cone with a half sphere at each end."""
     way = bone.end - bone.start
     length = float(np.linalg.norm(way))
     tilt = np.arcsin(np.clip((bone.radius_start - bone.radius_end) / max(length, 1e-6), -0.9, 0.9))
@@ -55,14 +55,15 @@ def _straight(start: tuple[float, float, float], end: tuple[float, float, float]
 
 
 def headset() -> Mesh:
-    """Return the mesh of a headset with visor and strap, x forward."""
+    """Return the mesh of a headset with visor and strap, whose x axis points forward."""
     visor = [_straight((x, -0.07, 0.0), (x, 0.07, 0.0), 0.045, 0.045) for x in (0.0, -0.03)]
     return joined([*visor, _straight((-0.03, 0.09, 0.0), (-0.17, 0.085, 0.01), 0.012, 0.012),
                    _straight((-0.03, -0.09, 0.0), (-0.17, -0.085, 0.01), 0.012, 0.012)])  # fmt: skip
 
 
 def controller(side: float) -> Mesh:
-    """Return the mesh of a controller with grip and ring; `side` is +1 for left, −1 for right."""
+    """Return the mesh of a controller with grip and ring. `side` is +1 for the left controller and −1 for the right
+    one."""
     grip = _straight((-0.05, 0.0, -0.0), (0.05, 0.0, 0.0), 0.018, 0.02)
     around = np.linspace(0, 2 * np.pi, 12)
     ring = [

@@ -1,4 +1,4 @@
-"""Panel of the page: layers to show, sliders for the nodes' settings, buttons, plots."""
+"""Panel of the inspector page: layers to show, controls for the settings of nodes, buttons and plots."""
 
 from __future__ import annotations
 
@@ -42,9 +42,10 @@ PLOTS = {
 
 
 class KnownFiles:
-    """Choices of a setting that names a file: the default, the node's values so far, and files in their folders.
+    """Choices of a setting that names a file: the default, all values of the node so far, and other files in the
+    folders of these values.
 
-    The page chooses by label, so that it cannot set any other path.
+    The page sends the label of a choice instead of a path, so that it cannot select any other file.
     """
 
     DEFAULT, MOST = "default", 50
@@ -58,7 +59,7 @@ class KnownFiles:
         return tuple(self._paths)
 
     def label(self, path: str) -> str:
-        """Return the label of a path; an unknown path and the files beside it become choices."""
+        """Return the label of a file path. An unknown path and the files in its folder are added to the choices."""
         if path not in self._paths.values():
             self._add(path)
             with suppress(OSError, ValueError):
@@ -77,7 +78,7 @@ class KnownFiles:
 
 
 class Settings:
-    """Controls for each live setting; a change by the user calls `send(node, name, value)`."""
+    """Controls for all live settings of the nodes. A change by the user calls `send(node, name, value)`."""
 
     def __init__(self, gui: Any, tab: Any, send: Callable[[str, str, Any], None]):
         self._gui, self._tab, self._send = gui, tab, send
@@ -99,7 +100,8 @@ class Settings:
         self.note("_Waiting for the nodes …_")
 
     def add(self, node: str, place: int, fields: dict[str, tuple[Any, Spec]]) -> None:
-        """Add a folder for a node at `place`; `fields` holds the current values."""
+        """Add a folder with the controls of a node. `place` is the folder's position in the list, and `fields` has the
+        present values."""
         if node in self._folders:
             return
         self.note("A change sets the node's ROS parameter at once.")
@@ -148,7 +150,8 @@ class Settings:
         return handle
 
     def _text(self, name: str, value: str, spec: Spec, changed: Callable[[Any, Any], None]) -> Any:
-        """Add a text field that is sent on Enter, because the node would refuse a partial value."""
+        """Add a text field whose value is sent when the user presses Enter, because the node would refuse an incomplete
+        value."""
         form = self._gui.add_form(None)
         with form:
             handle = self._gui.add_text(name.replace("_", " "), value, hint=f"{spec.description} [Enter]")
@@ -157,13 +160,13 @@ class Settings:
 
     def _changed(self, node: str, name: str, kind: type) -> Callable[[Any, Any], None]:
         def changed(event: Any, handle: Any) -> None:
-            if event.client is not None:  # the client is None when the page itself sets the value
+            if event.client is not None:  # The client is None if the program, not a user, has set the value.
                 self._send(node, name, kind(handle.value))
 
         return changed
 
     def show(self, node: str, name: str, value: Any) -> None:
-        """Show the present value of the node's parameter."""
+        """Show the present value of a node's parameter in its control."""
         handle = self._handles.get((node, name))
         if (node, name) in self._files:
             value = self._files[(node, name)].label(value)
@@ -171,14 +174,15 @@ class Settings:
                 handle.options = self._files[(node, name)].labels
         if handle is None or handle.value == value:
             return
-        # Another client has set a value outside the slider's range
+        # The slider's range is extended if another program has set a value outside it.
         if hasattr(handle, "max") and hasattr(handle, "step"):
             handle.min, handle.max = min(handle.min, value), max(handle.max, value)
         handle.value = value
 
 
 def slider_range(value: float, spec: Spec) -> tuple[float, float]:
-    """Return the setting's range, limited to five times the value so that the slider is fine enough."""
+    """Return the range of a setting's slider, limited to five times the present value so that the slider is fine
+    enough."""
     low = spec.low if spec.low is not None else min(0.0, value)
     high = spec.high if spec.high is not None else max(1.0, 5 * value)
     if value > 0:
@@ -187,13 +191,13 @@ def slider_range(value: float, spec: Spec) -> tuple[float, float]:
 
 
 def slider_step(low: float, high: float) -> float:
-    """Return a round step of at most a hundredth of the range."""
+    """Return a round step of a slider, at most a hundredth of the slider's range."""
     whole = 10.0 ** math.floor(math.log10(max(high - low, 1e-9) / 100))
     return round(whole * max(k for k in (1, 2, 5) if k * whole <= (high - low) / 100 * (1 + 1e-9)), 9)
 
 
 class Plots:
-    """Plots of the last PLOT_SECONDS of the figures."""
+    """Plots of measured figures over the last PLOT_SECONDS seconds."""
 
     def __init__(self, gui: Any):
         from viser import uplot
@@ -210,7 +214,8 @@ class Plots:
             )  # fmt: skip
 
     def add(self, t: float, values: dict[str, float]) -> None:
-        """Add values at time `t` (s); a figure stays hidden while it has no finite value."""
+        """Add the values of all figures at time `t` [s]. The plot of a figure stays hidden while the figure has no
+        finite value."""
         for name, value in values.items():
             data, handle = self._data[name], self._handles[name]
             if not np.isfinite(value):
@@ -229,14 +234,15 @@ class Plots:
 
 
 class Panel:
-    """The whole panel; it calls `do(action, …)` from viser's threads, so `do` must only queue the action."""
+    """Panel of the inspector page. The panel calls `do(action, …)` from the threads of viser, so the function `do` must
+    only queue the action."""
 
     def __init__(self, server: Any, do: Callable[..., None]):
         self._do = do
         gui = server.gui
         gui.configure_theme(show_logo=False, show_share_button=False, brand_color=(49, 106, 197))
         gui.set_panel_label("mm_ros")
-        if hasattr(gui, "main_panel"):  # from viser 1.1 on, the panel can be beside the scene instead of over it
+        if hasattr(gui, "main_panel"):  # From viser 1.1 on, the panel may be beside the scene instead of over it.
             gui.main_panel.dock_right()
         tabs = gui.add_tab_group()
         self.view = tabs.add_tab("View")

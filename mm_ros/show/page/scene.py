@@ -1,4 +1,4 @@
-"""Scene of one avatar on the page."""
+"""Scene of one avatar on the inspector page."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ QUERY, WINNER, TRAIL = (30, 120, 240), (240, 140, 30), (170, 175, 188)
 BESIDE_M = (0.0, 1.0, 0.0)
 FLOOR_M = 60.0
 TRAIL_PIECES, TRAIL_PIECE, TRAIL_STEP_M = 12, 40, 0.04
-# Connections of the BlazePose topology: face, shoulders and arms, trunk, legs.
+# Pairs of BlazePose landmarks that are connected by a line: face, shoulders and arms, trunk, legs.
 LANDMARK_LINES = np.array([
     (8, 6), (6, 5), (5, 4), (4, 0), (0, 1), (1, 2), (2, 3), (3, 7), (10, 9),
     (11, 12), (11, 13), (13, 15), (15, 17), (15, 19), (15, 21), (17, 19),
     (12, 14), (14, 16), (16, 18), (16, 20), (16, 22), (18, 20), (11, 23), (12, 24), (23, 24),
     (23, 25), (25, 27), (27, 29), (27, 31), (29, 31), (24, 26), (26, 28), (28, 30), (28, 32), (30, 32),
 ])  # fmt: skip
-MOVED_M, TURNED = 2e-4, 3e-4  # smaller motion of a bone is not visible, and not sent
+MOVED_M, TURNED = 2e-4, 3e-4  # Smaller motions of a bone are not visible, so they are not sent to the page.
 
 LAYERS = (
     "body", "truth", "matched", "trackers", "desired", "found", "feet", "user_feet", "features", "trail", "landmarks",
@@ -45,7 +45,7 @@ HIDDEN = ("matched", "features")
 
 
 def furnish(server: Any) -> None:
-    """Add floor, light and the initial camera."""
+    """Add the floor, the light and the initial camera to the scene."""
     scene = server.scene
     scene.set_up_direction("+z")
     scene.add_grid(
@@ -60,7 +60,7 @@ def furnish(server: Any) -> None:
 
 
 class Body:
-    """Skinned mesh of a skeleton."""
+    """Skin mesh of a body, moved by the joints of its skeleton."""
 
     def __init__(self, server: Any, path: str, skeleton: Skeleton, color: Color, opacity: float | None):
         self.skeleton = skeleton
@@ -74,7 +74,7 @@ class Body:
         self._positions, self._rotations = (np.full((len(skeleton), n), np.inf) for n in (3, 4))  # last values sent
 
     def show(self, positions: Any, rotations: Any) -> None:
-        """Send the bones that have moved since they were last sent."""
+        """Send the poses of the bones that have moved since the last call."""
         moved = np.abs(positions - self._positions).max(1) > MOVED_M
         turned = np.abs(rotations - self._rotations).max(1) > TURNED
         self._positions[moved], self._rotations[turned] = positions[moved], rotations[turned]
@@ -85,7 +85,7 @@ class Body:
 
 
 class RobotBody:
-    """Meshes of a robot's links, to the right of the avatar."""
+    """Meshes of the links of a robot, drawn to the right of the avatar."""
 
     def __init__(self, server: Any, path: str, figure: Figure):
         self._move = mover(server)
@@ -101,7 +101,7 @@ class RobotBody:
 
 
 class Path:
-    """Trajectory of a root: a line on the floor and an arrow for each facing."""
+    """Trajectory of an avatar's root: a line on the floor, with an arrow for each facing direction."""
 
     def __init__(self, server: Any, path: str, color: Color):
         self._server, self._path, self._color = server, path, color
@@ -125,7 +125,8 @@ class Path:
 
 
 class Trail:
-    """Past path of the root, in pieces, so that a step sends only the newest piece."""
+    """Past path of the avatar's root. The drawn path is divided into pieces, so that each step sends only the newest
+    piece to the page."""
 
     def __init__(self, server: Any, path: str):
         self._server, self._path = server, path
@@ -161,7 +162,8 @@ class Trail:
 
 
 class AvatarScene:
-    """All layers of one avatar below `/<name>`. Handles are created once and moved."""
+    """All layers of one avatar, below the scene node `/<name>`. Objects of the scene are created once and then moved.
+    """
 
     def __init__(self, server: Any, name: str, index: int = 0):
         self._server, self.name, self.index = server, name, index
@@ -186,7 +188,7 @@ class AvatarScene:
         self.root = np.zeros(3)
         self.head = np.array([0.0, 0.0, 1.6])
         self.head_wxyz = np.array([1.0, 0.0, 0.0, 0.0])
-        self.eyes: Any = None  # the headset's position and rotation while it is tracked
+        self.eyes: Any = None  # position and rotation of the headset; None while the headset is lost
         self.root_pose = np.array([0.0, 0, 0, 1, 0, 0, 0])
         self._joints: Any = None
 
@@ -194,26 +196,28 @@ class AvatarScene:
         self._layers[layer].visible = shown
 
     def beside(self, beside: bool) -> None:
-        """Draw the true body beside the avatar, or at its own position, where the two overlap."""
+        """Draw the true body beside the avatar if `beside` is true, else at its true position, where both bodies
+        overlap."""
         self._layers["truth"].position = BESIDE_M if beside else (0.0, 0.0, 0.0)
 
     def shown(self, layer: str) -> bool:
         return bool(self._layers[layer].visible)
 
     def named(self, shown: bool) -> None:
-        """Show or hide the avatar's name above its head."""
+        """Show or hide the name of the avatar above its head."""
         if shown and self._label is None:
             self._label = self._server.scene.add_label(f"/{self.name}/name", self.name)
         if self._label is not None:
             self._label.visible = shown
 
     def skeleton(self, layer: str, skeleton: Skeleton) -> None:
-        """Set the skeleton of the layer `body`, `truth` or `matched`."""
+        """Set the skeleton of the body that a layer shows: `body`, `truth` or `matched`."""
         known = self._bodies.get(layer)
         if known is not None and known.skeleton.hash == skeleton.hash:
             return
         color, opacity = {"body": (self._color, None), "truth": (GHOST, 0.75), "matched": (MATCHED, 0.35)}[layer]
-        # Replace the old mesh under the same name: the page turns white if a skinned mesh is removed (viser 1.1).
+        # The new mesh replaces the old mesh under the same name, because viser 1.1 shows a white page if a skinned mesh
+        # is removed.
         self._bodies[layer] = Body(self._server, f"/{self.name}/{layer}/skin", skeleton, color, opacity)
 
     def body(self, layer: str, pose: AvatarPose) -> None:
@@ -248,7 +252,6 @@ class AvatarScene:
                 mark.position = (float(middle[0]), float(middle[1]), 0.004)
 
     def _show_user_feet(self, feet: FeetEstimate | None) -> None:
-        """Draw a ball at each estimated ankle of the user, and a disc below each standing foot."""
         for side, (ball, disc) in enumerate(self._user_feet):
             for mark, shown in ((ball, feet is not None), (disc, feet is not None and feet.contact[side] > 0.5)):
                 if mark.visible != shown:
@@ -258,7 +261,7 @@ class AvatarScene:
                     mark.position = (x, y, z if mark is ball else 0.003)
 
     def robot(self, figure: Figure, poses: dict[str, Any]) -> None:
-        """Draw a robot with these poses of its links."""
+        """Draw a robot whose links have the given poses."""
         if self._robot is None:
             self._robot = RobotBody(self._server, f"/{self.name}/robot", figure)
         self._robot.show(poses)
@@ -282,7 +285,7 @@ class AvatarScene:
         self._desired.show(flat, np.vstack([np.zeros((1, 3)), ahead]))
 
     def match(self, query: FeatureVectors, winner: FeatureVectors) -> None:
-        """Draw the winner's trajectory and the features of query and winner."""
+        """Draw the trajectory of the matched motion, and the features of the query and of the match."""
         if self.shown("found") and winner.positions:
             self._found.show(*winner.path(self.root_pose))
         if self.shown("features") and self._joints is not None:
@@ -290,7 +293,7 @@ class AvatarScene:
                 self._draw_features(name, found, color)
 
     def landmarks(self, seen: Landmarks) -> None:
-        """Draw camera landmarks in camera axes, beside the avatar on the side opposite to the true body."""
+        """Draw the camera landmarks in the axes of the camera, beside the avatar and opposite to the true body."""
         if not self.shown("landmarks") or self._joints is None:
             return
         middle = self._joints[HIPS] - np.array(BESIDE_M)
@@ -306,7 +309,6 @@ class AvatarScene:
         self._seen[0].points, self._seen[1].points = points, lines
 
     def _draw_features(self, name: str, found: FeatureVectors, color: Color) -> None:
-        """Draw a line from the root to each joint of the features, and an arrow for each velocity."""
         lines, arrows = (v.astype(np.float32) for v in found.segments(self.root_pose, self._joints))
         known = self._features.get(name)
         if known is None:
@@ -320,7 +322,8 @@ class AvatarScene:
         known[0].points, known[1].points = lines, arrows
 
     def leave(self) -> None:
-        """Hide the avatar; it is kept because a skinned mesh cannot be removed."""
+        """Hide the avatar of a stopped graph. The objects of the hidden avatar are kept, because viser 1.1 cannot
+        remove a skinned mesh."""
         self._root.visible = False
         self._trail.clear()
 
@@ -335,7 +338,6 @@ class AvatarScene:
         ]
 
     def _make_user_foot(self, side: str) -> list[Any]:
-        """Return the ball at the estimated ankle and the disc below a standing foot."""
         v, f = meshes.puck()
         flat = v * np.array([3.6, 3.6, 0.15], np.float32)
         base, scene = f"/{self.name}/user_feet/{side}", self._server.scene
@@ -347,7 +349,6 @@ class AvatarScene:
         ]
 
     def _make_foot(self, side: str) -> list[Any]:
-        """Return the discs for a locked foot and for a foot in contact."""
         v, f = meshes.puck()
         flat = v * np.array([3.2, 3.2, 0.2], np.float32)
         return [

@@ -1,8 +1,8 @@
-"""viser's web server behind the access rules.
+"""Serve the inspector page with viser's web server, protected by the access rules of mm_ros.
 
-viser has no option for access rules. Only this file changes the handshake: while viser creates the server, our `serve`
-replaces that of websockets in viser's module. This was checked with viser 1.1, which pyproject pins, and a server that
-was not created through our `serve` is refused (`test/web/test_access.py`).
+viser has no option for access rules. Therefore, while viser creates its server, this module replaces the function
+`serve` of the package websockets by its own. The replaced function was checked with viser 1.1, the version that
+pyproject.toml requires. If another version of viser does not call the replaced function, no page is served.
 """
 
 from __future__ import annotations
@@ -20,14 +20,16 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.base.extras import setup_command
 from mm_ros.web.access import HEADERS, Access, Bucket, address
 
-# Messages that the page sends. viser would also accept file uploads and a request to share the page publicly.
+# Kinds of messages that are accepted from the page. viser would also accept file uploads and requests to share the page
+# publicly.
 TAKEN = frozenset({"ViewerCameraMessage", "GuiUpdateMessage", "GuiFormSubmitMessage", "GuiFormDirtyMessage"})
 _making = threading.Lock()
 _access: WeakKeyDictionary[Any, Access] = WeakKeyDictionary()  # server → its rules
 
 
 def serve(host: str, port: int, access: Access | None = None) -> Any:
-    """Return a viser server; `url_of` returns its address. `access`: the rules (default: this host, a new token)."""
+    """Return a viser server, whose address `url_of` returns. `access` has the access rules; by default, the server has
+    a new token."""
     try:
         import viser
     except ImportError:
@@ -35,7 +37,7 @@ def serve(host: str, port: int, access: Access | None = None) -> Any:
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((host, port))  # viser would silently use another port
+            probe.bind((host, port))  # The port is checked here, because viser would silently use another port.
         except OSError as error:
             where = f"{host}:{port} ({error.strerror})"
             raise MmRosError(f"cannot serve the page at {where}; choose another --host or --port") from None
@@ -55,32 +57,33 @@ def serve(host: str, port: int, access: Access | None = None) -> Any:
 
 
 def stop(server: Any) -> None:
-    """Stop the server without the line that viser prints from another thread."""
+    """Stop the server, without the message that viser prints."""
     atexit.unregister(stop)
     with redirect_stdout(io.StringIO()):
         server.stop()
 
 
 def access_of(server: Any) -> Access:
-    """Return the rules of a server that `serve` made."""
+    """Return the access rules of a server that `serve` made."""
     return _access[server]
 
 
 def url_of(server: Any) -> str:
-    """Return the address, with its token, of a server that `serve` made."""
+    """Return the address with the token of a server that `serve` made."""
     return address(server.get_host(), server.get_port(), access_of(server).token)
 
 
 @contextmanager
 def _guarded(access: Access) -> Iterator[list[str]]:
-    """Apply the rules while viser creates its server; yields a list that is then no longer empty."""
+    """Add the access rules to the server that viser creates in this context. Yield a list, which stays empty if viser
+    did not use the access rules."""
     import rich
     from viser.infra import _infra
 
     real, served = _infra.websockets, list[str]()
     _infra.websockets = _Websockets(real, access, served)
     console = rich.get_console()
-    quiet, console.quiet = console.quiet, True  # viser prints an address without the token
+    quiet, console.quiet = console.quiet, True  # The output of viser is hidden, because its address lacks the token.
     try:
         yield served
     finally:
@@ -88,7 +91,7 @@ def _guarded(access: Access) -> Iterator[list[str]]:
 
 
 class _Websockets:
-    """Stand for the package `websockets`, with another `asyncio.server.serve`."""
+    """Replacement for the package `websockets` with another function `asyncio.server.serve`."""
 
     def __init__(self, real: Any, access: Access, served: list[str]) -> None:
         self._real, self._access, self._served = real, access, served
@@ -105,14 +108,12 @@ class _Websockets:
             "process_request": _judge(self._access, process_request),
             "create_connection": _connection_class(self._access),
             "max_size": self._access.limits.message_bytes,
-            "close_timeout": 1.0,  # a page that floods the server does not answer the closing handshake
+            "close_timeout": 1.0,  # A page that floods the server does not answer the closing handshake.
         }
         return serve(_limit(self._access, handler), host, port, **options | ours)
 
 
 def _judge(access: Access, process_request: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Return a handler that checks each request, for the page or its WebSocket, before viser's handler."""
-
     def judge(connection: Any, request: Any) -> Any:
         headers = request.headers
         path, why = access.admit(request.path, headers.get_all("Host"), headers.get_all("Origin"))
@@ -129,7 +130,7 @@ def _judge(access: Access, process_request: Callable[[Any, Any], Any]) -> Callab
 
 
 def _limit(access: Access, handler: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Limit the number of clients; a message that viser cannot decode closes only its connection."""
+    """Limit the number of clients, and close only the connection of a client whose message viser cannot decode."""
     live = set[Any]()
 
     async def limited(connection: Any) -> None:
@@ -144,7 +145,7 @@ def _limit(access: Access, handler: Callable[[Any], Any]) -> Callable[[Any], Any
             await handler(connection)
         except ConnectionClosed:
             pass
-        except Exception:  # the decoding may raise any exception
+        except Exception:  # The decoding of a message may raise any exception.
             await connection.close(1003, "message not understood")
         finally:
             live.discard(connection)
@@ -153,9 +154,8 @@ def _limit(access: Access, handler: Callable[[Any], Any]) -> Callable[[Any], Any
 
 
 def _connection_class(access: Access) -> Any:
-    """Return a connection class that limits the rate of messages and drops kinds of messages that the page does not
-    send.
-    """
+    """Return a connection class that limits the rate of messages and ignores messages of kinds that the page does not
+    need."""
     from websockets.asyncio.server import ServerConnection
 
     class Connection(ServerConnection):
@@ -176,7 +176,7 @@ def _connection_class(access: Access) -> Any:
 
 
 def _is_taken(message: Any) -> bool:
-    """Whether the page may send this message; an update of a control may change only its value."""
+    """Whether the page may send a message. Messages that update a control may change only the control's value."""
     import msgspec
 
     with suppress(msgspec.MsgspecError, RecursionError, AttributeError, TypeError):

@@ -1,8 +1,8 @@
-"""Certificates for the headset page over Wi-Fi: an own authority (CA) and a leaf, made by the program `openssl`.
+"""Make certificates for the headset page over Wi-Fi with the program `openssl`: one for an own certificate authority
+(CA) and one for the server, which the CA signs.
 
-The keys stay in the user's folder with mode 0600. The CA may sign only for names and addresses of local networks.
-Therefore a stolen key cannot be used against other connections of a device that trusts the CA. Keys and certificates
-are made when they are first needed.
+The private keys stay in the user's folder with mode 0600. The CA may sign only for names and addresses of local
+networks. Therefore a stolen key cannot be used against other connections of a device that trusts the CA.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.base.files import config_folder
 from mm_ros.web.access import write_private
 
-# days; Apple's devices refuse certificates that are valid for more than 825 days, and browsers refuse those of public
-# authorities above 398 days
+# Validity of new certificates in days. Apple's devices refuse certificates that are valid for more than 825 days, and
+# browsers refuse certificates of public authorities that are valid for more than 398 days.
 DAYS = 397
 RENEW_DAYS = 30
-BACKDATED_S = 86_400  # clocks of headsets may be slow
+BACKDATED_S = 86_400  # Certificates are valid from this time before now, because a headset's clock may be slow.
 LOCAL_NETWORKS = (
     "127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16", "100.64.0.0/10",
 )  # fmt: skip
-VIRTUAL = r"\d+: (lo|docker|br-|veth|virbr|lxc|cni|podman)"  # networks of containers and virtual machines
+VIRTUAL = r"\d+: (lo|docker|br-|veth|virbr|lxc|cni|podman)"  # network interfaces of containers and virtual machines
 MOST_NAMES = 24
 FILES = ("ca.crt", "ca.key", "leaf.crt", "leaf.key", "token")
 
@@ -48,7 +48,7 @@ class Certificates:
 
 
 def forget() -> list[str]:
-    """Delete certificates, keys and token; return the names of the deleted files."""
+    """Delete certificates, private keys and token, and return the names of the deleted files."""
     gone = []
     for name in FILES:
         with suppress(FileNotFoundError):
@@ -58,13 +58,13 @@ def forget() -> list[str]:
 
 
 def host_names() -> list[str]:
-    """Return the names under which other machines of a local network reach this one."""
+    """Return the names by which other machines in a local network reach this machine."""
     own = re.sub(r"[^a-z0-9-]", "", socket.gethostname().lower().partition(".")[0])
     return ["localhost", *([f"{own}.local"] if own else [])]
 
 
 def addresses() -> list[str]:
-    """IPv4 addresses of this machine in local networks, without loopback."""
+    """Return the IPv4 addresses of this machine in local networks, without the loopback address."""
     found = set()
     with suppress(OSError):
         found |= {str(info[4][0]) for info in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)}
@@ -75,19 +75,20 @@ def addresses() -> list[str]:
         lines = [line for line in text.splitlines() if not re.match(VIRTUAL, line)]
         found = set(re.findall(r"inet (\d+\.\d+\.\d+\.\d+)", "\n".join(lines))) or found
     with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect(("10.255.255.255", 9))  # sends no packet, but selects the address of the default route
+        probe.connect(("10.255.255.255", 9))  # UDP sends no packet here, but selects the default route.
         found.add(probe.getsockname()[0])
     return sorted(a for a in found if not a.startswith("127.") and is_local(a))
 
 
 def is_local(text: str) -> bool:
-    """Whether the CA may sign for this address."""
+    """Whether the certificate authority may sign for an IP address."""
     address = ipaddress.ip_address(text)
     return any(address in ipaddress.ip_network(network) for network in LOCAL_NETWORKS)
 
 
 def certificates() -> Certificates:
-    """Return the certificates; made at the first call, renewed 30 days before their end or for a new address."""
+    """Return the certificates. Missing certificates are made. Certificates are renewed 30 days before they expire, or
+    when this machine has a new address."""
     here = folder()
     kept = Certificates(here / "ca.crt", here / "leaf.crt", here / "leaf.key")
     wanted = {*host_names(), "127.0.0.1", *addresses()}
@@ -95,8 +96,8 @@ def certificates() -> Certificates:
     if not has_authority:
         _make_authority(here)
     if not has_authority or not kept.key.is_file() or not _lasts(kept.leaf) or not wanted <= names_of(kept.leaf):
-        # The new certificate also names the former addresses, so that it stays valid for a laptop that moves between
-        # networks.
+        # The new certificate also contains the former addresses, so that it stays valid if a laptop returns to a former
+        # network.
         before = sorted(names_of(kept.leaf) - wanted)[: MOST_NAMES - len(wanted)] if kept.leaf.is_file() else []
         _make_leaf(here, sorted({*wanted, *before}))
     for secret in (here / "ca.key", kept.key):
@@ -110,7 +111,7 @@ def names_of(certificate: Path) -> set[str]:
 
 
 def ends(certificate: Path) -> str:
-    """Date of the certificate's end, as openssl prints it."""
+    """Return the date on which a certificate expires, as openssl prints it."""
     return _openssl("x509", "-in", str(certificate), "-noout", "-enddate").strip().removeprefix("notAfter=")
 
 
@@ -128,7 +129,8 @@ def _make_authority(here: Path) -> None:
     for network in LOCAL_NETWORKS:
         net = ipaddress.ip_network(network)
         permitted.append(f"permitted;IP:{net.network_address}/{net.netmask}")
-    # Without an entry for IPv6 and mail addresses, the CA could sign for all names of these kinds.
+    # Without entries for IPv6 and mail addresses, the certificate authority (CA) could sign for all names of these
+    # kinds.
     permitted += ["permitted;IP:::1/ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "excluded;email:."]
     extensions = [
         "basicConstraints=critical,CA:TRUE,pathlen:0", "keyUsage=critical,keyCertSign,cRLSign",
@@ -158,14 +160,16 @@ def _make_leaf(here: Path, names: list[str]) -> None:
 
 
 def _new_key(path: Path) -> None:
-    os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))  # openssl keeps the mode of an existing file
+    # The file is created with mode 0600 first, because openssl keeps the mode of an existing file.
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
     _openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", str(path))
 
 
 def _sign(
     work: Path, key: list[str], crt: Path, name: str, extensions: list[str], by: list[str] | None = None
 ) -> None:
-    """Sign a certificate by its own key or by a CA. `openssl x509 -req` has no option for the start of validity."""
+    """Sign a certificate with its own key, or with the key of a CA. The command `openssl ca` is used, because `openssl
+    x509 -req` has no option for the start of validity."""
     config, request = work / "config", work / "request"
     config.write_text(
         "[req]\ndistinguished_name=name\nprompt=no\n[name]\nO=mm_ros\nCN=" + name[:60] + "\n"

@@ -1,4 +1,4 @@
-"""Offset between the clock of a page (`performance.now()`) and CLOCK_MONOTONIC, estimated by the server."""
+"""Estimate the offset between the clock of a page (`performance.now()`) and CLOCK_MONOTONIC of this machine."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from collections import deque
 from statistics import median
 
 WINDOW_NS = 10_000_000_000
-SLEW = 1e-3  # maximum rate of change of the offset in use
+SLEW = 1e-3  # maximum rate at which the used clock offset changes [s/s]
 LEADS = 180  # number of samples
 
 
 class PageClock:
-    """The ping with the shortest round trip of the last 10 s gives the offset; the error of the offset is at most half
-    of that round trip.
+    """Clock of a page. The ping with the shortest round trip of the last 10 s gives the clock offset. The error of this
+    offset is at most half of the round trip.
 
-    The offset in use follows the estimate slowly, so that intervals between stamps stay even.
+    The used clock offset follows the estimated offset slowly, so that the intervals between time stamps stay even.
     """
 
     def __init__(self) -> None:
-        self._pings: deque[tuple[int, int, float]] = deque()  # time of arrival, round trip and offset of each ping [ns]
+        self._pings: deque[tuple[int, int, float]] = deque()  # arrival time, round trip, clock offset of each ping [ns]
         self._used: float | None = None
         self._used_ns = 0
         self._leads: deque[float] = deque(maxlen=LEADS)
@@ -26,7 +26,8 @@ class PageClock:
         self.last_ns = 0  # the last stamp
 
     def add(self, sent_ns: int, received_ns: int, page_ms: float) -> None:
-        """Add one ping: times of sending and receiving on this machine, and the page's time between them."""
+        """Add one ping: the times of sending and receiving on this machine, and the time on the page's clock between
+        both."""
         if received_ns < sent_ns:
             return
         self._pings.append((received_ns, received_ns - sent_ns, (sent_ns + received_ns) / 2 - page_ms * 1e6))
@@ -39,16 +40,17 @@ class PageClock:
 
     @property
     def trip_ms(self) -> float:
-        """The shortest round trip of the last 10 s."""
+        """Shortest round trip of a ping in the last 10 s [ms]."""
         return min((trip for _, trip, _ in self._pings), default=0) * 1e-6
 
     @property
     def lead_ms(self) -> float:
-        """Median time by which the device predicts its poses ahead of the callback."""
+        """Median time by which the headset predicts its poses ahead of the callback of the frame [ms]."""
         return self._lead_ms
 
     def stamp_ns(self, time_ms: float, lead_ms: float, now_ns: int) -> int:
-        """Stamp of a sample in CLOCK_MONOTONIC: never in the future, and later than the last one."""
+        """Return the time stamp of a sample in CLOCK_MONOTONIC. The stamp is never in the future, and always later than
+        the previous stamp."""
         self._leads.append(lead_ms)
         self._until_lead -= 1
         if self._until_lead < 0:
@@ -59,7 +61,8 @@ class PageClock:
 
     def _offset(self, now_ns: int) -> float:
         best = min(self._pings, key=lambda p: p[1])[2]
-        if self._used is None or abs(best - self._used) > 20e6:  # the page was asleep, and its clock did not advance
+        # The clock offset jumps if the page's clock stood still while the headset was asleep.
+        if self._used is None or abs(best - self._used) > 20e6:
             self._used = best
         most = SLEW * max(0, now_ns - self._used_ns)
         self._used += max(-most, min(most, best - self._used))

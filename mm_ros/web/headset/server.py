@@ -1,7 +1,7 @@
-"""Server of the headset page: page and WebSocket on one port, in a thread of its own.
+"""Server of the headset page: serves the page and its WebSocket on one port, in its own thread.
 
-Flow control: a page gets at most one pose for each frame or tick that it has sent, and at most two are under way.
-Therefore a slow or hanging page does not delay other pages, and no messages queue up for it.
+A page gets at most one pose for each frame or tick that the page has sent, and at most two poses are on the way to the
+page. Therefore a slow page does not delay other pages, and no messages queue up.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ TYPES = {
 }  # fmt: skip
 PAGE_FILES = ("page.js", "page.css", "licenses.txt")
 PAIRING_FILES = ("pair.js", "page.css")
-# Paths that are served over Wi-Fi without the token
+# Paths that the server offers over Wi-Fi without the token.
 PUBLIC = ("/", "/pair", "/ca.crt", *(f"/{name}" for name in PAIRING_FILES))
 LIMITS = Limits(message_bytes=wire.LONGEST_BYTES, messages_per_s=500.0, burst=1500.0, clients=16)
-MOST_BAD = 100  # maximum number of malformed messages of one page.
-# Maximum numbers of devices that type the code at the same time, and of codes that one connection may send
+MOST_BAD = 100  # A page is disconnected after this number of malformed messages.
+# Maximum number of devices that ask for the pairing code at the same time, and of codes that one connection may send.
 PAIRING, MOST_CODES = 8, 10
 UNDER_WAY = 2
 FIRST_PINGS, FIRST_PING_S, PING_S = 10, 0.03, 0.5
@@ -59,7 +59,7 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
     "connect-src 'self' ws://{host} wss://{host}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-# Cross-origin isolation gives the page a clock of 5 µs instead of 0.1 ms.
+# With cross-origin isolation, the page's clock has a resolution of 5 µs instead of 0.1 ms.
 ISOLATION = {"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Embedder-Policy": "require-corp"}
 
 
@@ -73,15 +73,15 @@ class Page:
         self.credit = 0
         self.sent: wire.PoseMessage | None = None
         self.bad = 0
-        self.session = 0  # number of its XR session; 0 if there is none
+        self.session = 0  # number of the page's WebXR session; 0 if the page is not in VR
         self.mode = ""
         self.visibility = "visible"
         self.about: dict[str, Any] = {}
-        self.is_page = True  # false for `mm_ros headset`, which only reads the status
+        self.is_page = True  # false for the command `mm_ros headset`, which only reads the status
         self.frames: deque[int] = deque(maxlen=256)  # times of arrival
-        self.ages_ms: deque[float] = deque(maxlen=90)  # delays from a sample to its arrival
+        self.ages_ms: deque[float] = deque(maxlen=90)  # delays from a tracker sample to its arrival
         self.frame: wire.PageFrame | None = None  # the last one
-        self.missed = 0  # number of frames that did not arrive
+        self.missed = 0  # number of tracker frames that did not arrive
         self.pings: dict[int, int] = {}
         self.pinged = 0
 
@@ -90,10 +90,9 @@ class Page:
 
 
 class HeadsetServer:
-    """`on_frame(page, frame, stamp_ns)` is called in the server's thread, with the stamp in CLOCK_MONOTONIC;
-    `on_change()` is called after a page has connected, disconnected or sent an action. `actions` holds the requests of
-    the pages' users.
-    """
+    """Server of the headset page. The callback `on_frame(page, frame, stamp_ns)` runs in the server's thread and gets
+    the stamp in CLOCK_MONOTONIC. The callback `on_change()` runs after a page has connected, disconnected or sent an
+    action. The queue `actions` has the requests of users, such as a calibration."""
 
     def __init__(self, port: int, wifi: bool = False, host: str = "127.0.0.1") -> None:
         self.port, self.wifi = port, wifi
@@ -101,29 +100,29 @@ class HeadsetServer:
         self.code = PairingCode()
         self.accesses = {False: Access(host, self.token, LIMITS), True: Access("0.0.0.0", self.token, LIMITS)}
         self.on_frame: Callable[[Page, wire.PageFrame, int], None] = lambda page, frame, stamp_ns: None
-        # The input of the page that steers; None: that page has gone.
+        # Called with the input of the page that steers the character, or with None when this page disconnects.
         self.on_steering: Callable[[wire.Steering | None], None] | None = None
-        # Names of the joints, stamp in CLOCK_MONOTONIC, poses (N, 7) as the page sends them.
+        # Called with names of body joints, time stamp in CLOCK_MONOTONIC [ns], and poses (N, 7) as the page sent them.
         self.on_body: Callable[[list[str], int, Any], None] | None = None
         self.on_change: Callable[[], None] = lambda: None
         self.actions: Queue[tuple[Page, dict[str, Any]]] = Queue(maxsize=64)
         self.skins: dict[int, bytes] = {}
         self.pages: set[Page] = set()
         self.tracker: Page | None = None  # the page whose headset is tracked
-        self.steering: Page | None = None  # the page on which a user began to steer last
+        self.steering: Page | None = None  # the page that steers the character, on which a user began to steer last
         self.counts: Counter[str] = Counter()
         self._status: dict[str, Any] = {}
         self._pose: wire.PoseMessage | None = None
         self._sequence = 0
-        self._pairing = 0  # open connections that may send a code
+        self._pairing = 0  # number of open connections that may send a pairing code
         self._loop: asyncio.AbstractEventLoop | None = None
         self._files = {name: (STATIC / name).read_bytes() for name in {*PAGE_FILES, *PAIRING_FILES}}
         self._index, self._pair = (STATIC / "index.html").read_bytes(), (STATIC / "pair.html").read_bytes()
 
-    # ---- called from other threads
+    # ---- methods for other threads
 
     def start(self) -> None:
-        """Listen; raise MmRosError if a port is in use or a certificate cannot be made."""
+        """Start the server. Raise MmRosError if a port is in use or a certificate cannot be made."""
         try:
             import websockets.asyncio.server  # noqa: F401
         except ImportError:
@@ -150,9 +149,9 @@ class HeadsetServer:
                 f"cannot serve the headset page at {host}:{port} ({why}); choose another port: --port, or the "
                 "parameter tracker_bridge.headset_port"
             ) from None
-        # Connections inherit TCP_NODELAY. asyncio sets it only on sockets that name the protocol. Without TCP_NODELAY
-        # the kernel would delay each pose until the page has acknowledged the previous pose, which it does with its
-        # next frame.
+        # Without TCP_NODELAY, the kernel would delay each pose until the page's next frame acknowledges the previous
+        # pose. The option is set on the listening socket and inherited by its connections, because asyncio sets it only
+        # on sockets that name the protocol.
         door.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return door
 
@@ -166,7 +165,8 @@ class HeadsetServer:
         return address("localhost", self.port, self.token)
 
     def wifi_urls(self) -> list[str]:
-        """Addresses to type on the headset; the code or a stored token follows on the page."""
+        """Return the addresses that a user may type on the headset. The page at these addresses asks for the pairing
+        code."""
         return [f"https://{ip}:{self.port + 1}" for ip in certificates.addresses()] if self.wifi else []
 
     @property
@@ -174,19 +174,18 @@ class HeadsetServer:
         return sum(1 for page in tuple(self.pages) if page.is_page)
 
     def show(self, pose: wire.PoseMessage, sequence: int) -> None:
-        """Send a pose to all pages whose flow control allows it. `sequence`: number of the tracker frame that the pose
-        belongs to.
-        """
+        """Send the avatar's pose to all pages whose flow control allows it. `sequence` is the number of the tracker
+        frame that the pose belongs to."""
         if self._loop is not None and self.pages:
-            with suppress(RuntimeError):  # RuntimeError: the server's loop has just ended
+            with suppress(RuntimeError):  # The event loop of the server may end at this moment.
                 self._loop.call_soon_threadsafe(self._offer, pose, sequence)
 
     def tell(self, status: dict[str, Any]) -> None:
-        """Set what all pages show, and send it."""
+        """Set the status that all pages show, and send it to the pages."""
         self._in_loop(self._tell, status)
 
     def answer(self, page: Page, message: dict[str, Any]) -> None:
-        """Send a message to one page, as the answer to an action."""
+        """Send a message to one page, to answer an action of its user."""
         self._in_loop(self._send_text, page, message)
 
     def tell_all(self, message: dict[str, Any]) -> None:
@@ -197,7 +196,7 @@ class HeadsetServer:
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(do, *arguments)
 
-    # ---- runs in the thread
+    # ---- methods that run in the server's thread
 
     def _run(self, doors: list[tuple[socket.socket, ssl.SSLContext | None]], started: threading.Event) -> None:
         asyncio.run(self._serve(doors, started))
@@ -208,7 +207,8 @@ class HeadsetServer:
         from websockets.asyncio.server import serve
 
         self._ending = asyncio.Event()
-        quiet = logging.getLogger("mm_ros.headset")  # websockets would print a traceback for each bad request
+        # The logger discards messages, because websockets would print a traceback for each bad request.
+        quiet = logging.getLogger("mm_ros.headset")
         quiet.addHandler(logging.NullHandler())
         quiet.propagate = False
         servers = [
@@ -249,7 +249,8 @@ class HeadsetServer:
         return judge
 
     def _public(self, path: str, opens: bool, host: str) -> Any:
-        """Answer a request without the token over Wi-Fi: the page that asks for the code, and the CA's certificate."""
+        """Answer a request over Wi-Fi that has no token, with the page that asks for the pairing code or with the CA's
+        certificate."""
         if opens:
             if path != "/pair":
                 return _refusal("there is no WebSocket at this path", 404)
@@ -302,7 +303,6 @@ class HeadsetServer:
             self.on_change()
 
     async def _pair_device(self, connection: Any) -> None:
-        """Compare the typed code; send the token if it is right."""
         from websockets.exceptions import ConnectionClosed
 
         self._pairing += 1
@@ -321,7 +321,7 @@ class HeadsetServer:
         while True:
             page.pinged += 1
             page.pings[page.pinged] = time.monotonic_ns()
-            while len(page.pings) > 64:  # a page that hangs answers pings late or never, so their number is limited
+            while len(page.pings) > 64:  # A hanging page does not answer, so the number of stored pings is limited.
                 del page.pings[next(iter(page.pings))]
             self._send(page, wire.ping(page.pinged))
             await asyncio.sleep(FIRST_PING_S if page.pinged < FIRST_PINGS else PING_S)
@@ -366,7 +366,7 @@ class HeadsetServer:
             _, joints = wire.read_body(raw)
             names = page.about.get("joints", [])
             if page is self.tracker and page.clock.known and self.on_body is not None and len(names) == len(joints):
-                # The page sampled the body in the same frame as the devices
+                # Body joints get the stamp of the last tracker frame, because the page samples both at the same time.
                 self.on_body(names, page.clock.last_ns, joints)
         else:
             raise wire.Malformed(f"message of the unknown kind {kind}, {len(raw)} bytes")
@@ -382,8 +382,8 @@ class HeadsetServer:
         if page is not self.tracker:
             self._grant(page, now_ns)
             return
-        # The pose of this frame is ready within milliseconds. If the previous pose were sent now, it would use up the
-        # permission to send, and every pose would be one frame late.
+        # The pose for this tracker frame is ready within milliseconds. Sending the previous pose now would use up the
+        # page's credit, and every pose would be one frame late.
         page.credit = min(page.credit + 1, UNDER_WAY)
         if page.clock.known:
             stamp_ns = page.clock.stamp_ns(frame.time_ms, frame.lead_ms, now_ns)
@@ -395,7 +395,7 @@ class HeadsetServer:
             return
         if steering.takes and self.steering is not page:
             self.steering = page
-            self._tell(self._status)  # the pages show at once which page steers
+            self._tell(self._status)  # This message makes all pages show at once which page steers.
         if self.steering is page:
             self.on_steering(steering)
 
@@ -421,9 +421,8 @@ class HeadsetServer:
         self.on_change()
 
     def _session(self, page: Page, request: dict[str, Any]) -> None:
-        """A page enters or leaves VR. The page that entered last is tracked, and the session of the previous page is
-        closed.
-        """
+        """Handle a page that enters or leaves VR. The page that entered VR last is tracked, and the previous tracked
+        page is disconnected."""
         number = request.get("number", 0)
         if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < 2**32:
             raise wire.Malformed("session: expected a number")
@@ -446,9 +445,8 @@ class HeadsetServer:
                 self._send_pose(page, pose, now_ns)
 
     def _grant(self, page: Page, now_ns: int) -> None:
-        """A page that is not tracked has asked for a pose: send the newest pose now, or, if the page has it already,
-        the next one.
-        """
+        """Answer an untracked page that requests a pose: send the newest pose now, or the next pose if the page has the
+        newest."""
         page.credit = min(page.credit + 1, UNDER_WAY)
         if self._pose is not None and page.sent is not self._pose:
             self._send_pose(page, self._pose, now_ns)
@@ -496,7 +494,7 @@ class HeadsetServer:
             self._send_text(page, message)
 
     def _send(self, page: Page, message: str | bytes) -> None:
-        """Write without waiting: flow control keeps the queue short."""
+        """Send a message without waiting; flow control keeps the queue of the socket short."""
         from websockets.asyncio.server import broadcast
 
         if page in self.pages and page.socket.transport.get_write_buffer_size() < 1 << 20:
@@ -504,7 +502,7 @@ class HeadsetServer:
 
 
 class _within:
-    """Replacement for asyncio.timeout, which Python 3.10 lacks."""
+    """Replacement for `asyncio.timeout`, which Python 3.10 does not have."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -520,7 +518,6 @@ class _within:
 
 
 def _checked_about(request: dict[str, Any]) -> dict[str, Any]:
-    """Checked description of a page's device: short texts, and the names of its body joints."""
     joints = request.get("joints", [])
     if not isinstance(joints, list) or len(joints) > wire.MOST_JOINTS or not all(isinstance(j, str) for j in joints):
         raise wire.Malformed("about: expected names of joints")

@@ -1,5 +1,5 @@
-"""Instructions for the two ways to open the headset page (USB by `adb`, Wi-Fi by address and code), and their
-obstacles."""
+"""Instructions for opening the headset page, by USB with the program `adb` or by Wi-Fi with address and code, and hints
+for frequent problems."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Usb:
 
 
 def by_usb(port: int, url: str, serial: str = "") -> Usb:
-    """Forward the port of the headset to this machine, and open the page on the headset."""
+    """Forward a port of the headset by USB to this machine, and open the page in the headset's browser."""
     if shutil.which("adb") is None:
         return Usb(["adb is not installed: sudo apt install adb; or use the Wi-Fi"])
     listing = _adb("devices", "-l")
@@ -63,12 +63,11 @@ def by_usb(port: int, url: str, serial: str = "") -> Usb:
 
 
 def is_forwarded(usb: Usb, port: int) -> bool:
-    """Whether adb still forwards the port; the forwarding ends when the cable is pulled."""
+    """Whether the program adb still forwards the port. The forwarding ends when the USB cable is pulled."""
     return f"tcp:{port}" in (_adb("-s", usb.serial, "reverse", "--list") or "")
 
 
 def _adb(*words: str) -> str | None:
-    """Output of an adb command, or None if it failed."""
     with suppress(OSError, subprocess.SubprocessError):
         done = subprocess.run(["adb", *words], capture_output=True, text=True, timeout=15, stdin=subprocess.DEVNULL)
         if done.returncode == 0:
@@ -77,7 +76,7 @@ def _adb(*words: str) -> str | None:
 
 
 def firewalls(port: int) -> list[str]:
-    """Sentences about firewalls of this machine that may block the page."""
+    """Return sentences about firewalls of this machine that may block the headset page."""
     out = []
     with suppress(OSError):
         if re.search(r"^ENABLED=yes", UFW.read_text(), re.M):
@@ -92,7 +91,7 @@ def firewalls(port: int) -> list[str]:
 
 
 def wifi_lines(urls: list[str], code: str, token: str) -> list[str]:
-    """Return the instructions for the way by Wi-Fi, with a QR code that contains the token if segno is installed."""
+    """Return the instructions for opening the headset page by Wi-Fi."""
     if not urls:
         return ["this computer has no address in a local network: connect it to the Wi-Fi of the headset"]
     out = [f"type into the headset's browser: {' or '.join(urls)}", WARNING_PAGE, f"type the code {code}"]
@@ -101,14 +100,15 @@ def wifi_lines(urls: list[str], code: str, token: str) -> list[str]:
 
 
 def qr_code(url: str) -> list[str]:
-    """The address as a QR code for the terminal; empty without the package segno."""
+    """Return lines of text that show a web address as a QR code, or no lines if the package segno is not installed."""
     try:
         import segno
     except ImportError:
         return []
     rows = [list(row) for row in segno.make(url, micro=False, error="l").matrix_iter(border=2)]
     rows += [[0] * len(rows[0])] * (len(rows) % 2)
-    # Two rows per line of text; light modules are drawn, because terminals are dark.
+    # A line of text shows two rows of the QR code. The light squares of the QR code are drawn, because most terminals
+    # are dark.
     blocks = {(1, 1): " ", (1, 0): "▄", (0, 1): "▀", (0, 0): "█"}
     return [
         "".join(blocks[bool(a), bool(b)] for a, b in zip(upper, lower, strict=True))
@@ -117,7 +117,8 @@ def qr_code(url: str) -> list[str]:
 
 
 def progress(status: dict[str, Any] | None) -> str:
-    """Describe in one sentence, from the page's status, which step the user has reached; empty when all is well."""
+    """Return a sentence about the next step of the user from the status of the headset page, or "" if the headset sends
+    poses."""
     if status is None:
         return "the graph has not started yet"
     session, seen = status.get("session", {}), status.get("seen", {})
@@ -135,7 +136,7 @@ def progress(status: dict[str, Any] | None) -> str:
 
 
 def nothing_came(wifi: bool, usb: Usb, port: int) -> list[str]:
-    """Return possible causes when no request has arrived."""
+    """Return possible causes if no request of the headset's browser has arrived."""
     out = []
     if usb.ready and not is_forwarded(usb, port):
         out.append("the forwarding of adb has vanished (the cable was pulled): start this command again")

@@ -1,20 +1,18 @@
 """Binary messages between the headset page and its server; `tools/headset_page/src/wire.js` is the other side.
 
-All numbers are little-endian. Poses are x, y, z, qx, qy, qz, qw as 32-bit floats; poses of devices are in the axes of
-WebXR (x right, y up, z back) and in the space `local-floor`, poses of joints in the axes of ROS and in the world.
+All numbers are little-endian. Poses are x, y, z, qx, qy, qz, qw as 32-bit floats. Poses of devices are in the WebXR
+space `local-floor` (x right, y up, z back); poses of joints are in the world with the axes of ROS.
 
-| from the page | content |
-|---|---|
-| frame, 112 bytes (140 with a transform of the origin) | one sample of headset and hands |
-| pong, 16 bytes | the page's clock, as the answer to a ping |
-| tick, 4 bytes | the page has drawn a frame and wants one pose: for pages that do not track |
-| steer, 20 bytes | input of keys, gamepad or touch stick |
-| body, 8 bytes and 28 for each joint | the headset's own estimate of the body, on request of the user |
+The page sends five kinds of messages to the server.
+A frame (112 bytes, or 140 with a transform of the origin) contains one sample of headset and hands.
+A pong (16 bytes) contains the time on the page's clock and answers a ping.
+A tick (4 bytes) of a page that is not tracked reports a drawn frame and requests one pose.
+A steer message (20 bytes) contains the input of keys, gamepad or touch stick.
+A body message (12 bytes, and 28 for each joint) contains the user's body as the headset estimates it, on request.
 
-| from the server | content |
-|---|---|
-| ping, 8 bytes | asks for the page's clock |
-| pose, 44 bytes and 28 for each joint | the avatar; at most one for each frame or tick |
+The server sends two kinds of messages to the page.
+A ping (8 bytes) requests the time on the page's clock.
+A pose (44 bytes, and 28 for each joint) contains the avatar's pose. At most one is sent for each frame or tick.
 """
 
 from __future__ import annotations
@@ -30,14 +28,14 @@ from mm_ros.body.types import F64
 
 FRAME, PONG, TICK, STEER, BODY = 1, 2, 3, 5, 4
 PING, POSE = 1, 2
-# kind, states (2 bits per device), flags, number of resets, sequence number, time [ms], lead [ms], time of the page's
-# own frame logic [ms], poses of head, left and right hand, session
+# Fields of a frame: kind, states (2 bits per device), flags, number of resets, sequence number, time [ms], lead [ms],
+# duration of the page's own code [ms], poses of head, left hand and right hand, session.
 _FRAME = struct.Struct("<BBBBIdff21fI")
 _TRANSFORM = struct.Struct("<7f")
 _PONG = struct.Struct("<BxxxId")
 _PING = struct.Struct("<BxxxI")
 _POSE = struct.Struct("<BBHIIf7f")
-# kind, flags, sequence number, move forward and left, direction of the camera
+# Fields of a steer message: kind, flags, sequence number, stick forward, stick left, direction of the camera.
 _STEER = struct.Struct("<BBxxI3f")
 JOG, SPRINT, STRAFE, ACTIVE, TAKES = 1, 2, 4, 8, 16
 LEFT_IS_HAND, RIGHT_IS_HAND, BLURRED, PASSTHROUGH, MOVED, RESET, LEFT_GRIP, RIGHT_GRIP = 1, 2, 4, 8, 16, 32, 64, 128
@@ -47,41 +45,41 @@ MOST_JOINTS = 128
 
 
 class Malformed(MmRosError):
-    """A message that the page does not send."""
+    """Error for a message that an unmodified headset page would not send."""
 
 
 class PageFrame(NamedTuple):
-    """One sample as the page has sent it."""
+    """One sample of headset and hands, as the page sent it."""
 
     sequence: int
-    session: int  # random number of the XR session
-    states: tuple[int, int, int]  # head, left, right: LOST, EXTRAPOLATED or TRACKED
+    session: int  # random number of the page's WebXR session
+    states: tuple[int, int, int]  # state of head, left hand and right hand: LOST, EXTRAPOLATED or TRACKED
     flags: int
-    time_ms: float  # page's clock: time for which the poses are predicted, else the time of the callback
-    lead_ms: float  # predicted time minus the time of the callback
-    logic_ms: float  # time that the page's own code needed for the last frame
-    poses: tuple[float, ...]  # 3 × (x, y, z, qx, qy, qz, qw).
-    # New origin in the old space, if the space was re-centred and the transform is known
+    time_ms: float  # time on the page's clock for which the headset predicted the poses, else the time of the callback
+    lead_ms: float  # predicted time minus the time of the frame's callback
+    logic_ms: float  # time that the page's own code took for the last frame
+    poses: tuple[float, ...]  # x, y, z, qx, qy, qz, qw of head, left hand and right hand
+    # Pose of the new origin in the old space, if the user was re-centred and the headset reports the transform.
     moved: tuple[float, ...] | None
 
     @property
     def reset(self) -> bool:
-        """Whether the space was re-centred by an unknown transform."""
+        """Whether the user was re-centred and the headset did not report the transform."""
         return bool(self.flags & RESET) and self.moved is None
 
 
 class Steering(NamedTuple):
-    """Input of keys, gamepad or touch stick."""
+    """Input of a page's keys, gamepad or touch stick, which steers the character."""
 
     sequence: int
-    forward: float  # -1 … 1, in the direction of the camera
+    forward: float  # stick from -1 to 1, in the direction of the camera
     left: float
-    camera_yaw: float  # direction of the camera in the world [rad]
+    camera_yaw: float  # direction of the page's camera in the world [rad]
     jog: bool
     sprint: bool
     strafe: bool  # whether the character faces in the direction of the camera
-    active: bool  # false: input has stopped, for example because the page is hidden
-    takes: bool  # the user has given the first input: this page steers from now on
+    active: bool  # false if the input has stopped, for example because the page is hidden
+    takes: bool  # true for the first input on a page, which then steers the character
 
 
 def read_frame(raw: bytes) -> PageFrame:
@@ -121,7 +119,7 @@ def _pose(pose: tuple[float, ...]) -> None:
 
 
 def read_pong(raw: bytes) -> tuple[int, float]:
-    """Return the number of the ping and the page's clock [ms]."""
+    """Return the number of the answered ping and the time on the page's clock [ms]."""
     if len(raw) != _PONG.size:
         raise Malformed(f"pong: expected {_PONG.size} bytes, came {len(raw)}")
     _, number, time_ms = _PONG.unpack(raw)
@@ -141,7 +139,8 @@ def read_steering(raw: bytes) -> Steering:
 
 
 def read_body(raw: bytes) -> tuple[float, F64]:
-    """Return the time [ms] and the poses (N, 7) of the headset's own body joints in WebXR axes; NaN: not tracked."""
+    """Return the time [ms] and the poses (N, 7) of the body joints that the headset estimates, in WebXR axes. Joints
+    that are not tracked are NaN."""
     count = (len(raw) - 12) // 28
     if len(raw) != 12 + 28 * count or not 0 < count <= MOST_JOINTS:
         raise Malformed(f"body: expected 1 to {MOST_JOINTS} joints, came {len(raw)} bytes")
@@ -159,12 +158,13 @@ def ping(number: int) -> bytes:
 
 
 class PoseMessage:
-    """The avatar for the pages. `sequence` differs between pages, so it is filled in for each."""
+    """Message with the avatar's pose for all pages. `raw` fills in the sequence number, which differs between pages."""
 
     def __init__(
         self, stamp_ns: int, skeleton: int, feet: int, source_from_map: F64, positions: F64, rotations: F64
     ) -> None:
-        """`stamp_ns`: CLOCK_MONOTONIC; joints in the world: positions (J, 3), rotations (J, 4) w, x, y, z."""
+        """Make the message from the joints' positions (J, 3) and rotations (J, 4; w, x, y, z) in the world. `stamp_ns`
+        is the time of the pose in CLOCK_MONOTONIC."""
         self.stamp_ns = stamp_ns
         joints = np.empty((len(positions), 7), "<f4")
         joints[:, :3], joints[:, 3:6], joints[:, 6] = positions, rotations[:, 1:], rotations[:, 0]
