@@ -6,8 +6,8 @@ This module does not import ROS, because only the package `ros` needs it.
 import sys
 
 # `python -m` puts the current folder first on the import path, so that a file numpy.py in this folder would be
-# imported. Therefore the folder is removed from the path. Processes that `mm_ros` and `ros2 run` start do not have it
-# on their path (mm_ros/base/own_python.py).
+# imported. Therefore the current folder is removed from the import path. Processes that `mm_ros` and `ros2 run` start
+# do not have the current folder on their import path (mm_ros/base/own_python.py).
 if sys.argv[:1] == ["-m"] and not getattr(sys.flags, "safe_path", sys.flags.isolated):
     del sys.path[0]
 

@@ -65,8 +65,8 @@ class Avatar:
     def load(
         cls, database: MotionDatabase, calibration: Calibration | None = None, settings: AvatarSettings | None = None
     ) -> Avatar:
-        """Build an avatar with the networks that the settings select. If they select the learned engine, the model file
-        replaces `database`.
+        """Build an avatar with the networks that the settings select. If the settings select the learned engine, the
+        model file replaces `database`.
         """
         settings = settings or AvatarSettings()
         # These modules are imported here, because they import onnxruntime, which `Avatar` itself does not need.

@@ -16,8 +16,8 @@ PREFIX = "band_"
 
 
 class BandChoice:
-    """Height bands of a database. Their borders come from the build options of the database, or otherwise from the head
-    heights of its frames.
+    """Height bands of a database. The borders of the bands come from the build options of the database, or otherwise
+    from the head heights of its frames.
     """
 
     def __init__(self, database: MotionDatabase):

@@ -78,23 +78,23 @@ class MatcherSettings(RootControlSettings):
         "frames."
     )
     margin: float = setting(
-        0.02, "Playback jumps to another frame only if this reduces the cost by more than this share. With larger "
-        "values jumps are rarer.", "", 0.0, 1.0
+        0.02, "Minimum share by which a jump to another frame must reduce the cost. With larger values jumps are "
+        "rarer.", "", 0.0, 1.0
     )
     jump_cost: float = setting(
-        1.0, "Playback jumps to another frame only if this reduces the cost by more than this value, in addition to "
-        "`margin`. With larger values jumps are rarer.", "", 0.0, 1e6
+        1.0, "Minimum amount by which a jump to another frame must reduce the cost, in addition to `margin`. With "
+        "larger values jumps are rarer.", "", 0.0, 1e6
     )
     tempo: float = setting(
         0.15, "Maximum relative change of the playback speed, by which the avatar catches up with the user or waits. "
               "At 0 the playback speed is constant.", "", 0.0, 0.5
     )
     exclusion: float = setting(
-        0.3, "Playback does not jump to frames of the same clip that are less than this time away. Larger values leave "
-        "fewer frames to jump to.", "s", 0.0, 10.0
+        0.3, "Minimum time between the current frame and a frame of the same clip to which playback jumps. Larger "
+        "values leave fewer frames to jump to.", "s", 0.0, 10.0
     )
     end_margin: float = setting(
-        0.5, "Playback does not jump into the last part of a clip, which has this duration. Larger values leave fewer "
+        0.5, "Duration of the last part of each clip, into which playback does not jump. Larger values leave fewer "
         "frames to jump to.", "s", 0.0, 10.0, live=False
     )
     feet_weight: float = setting(
@@ -103,32 +103,32 @@ class MatcherSettings(RootControlSettings):
              "feet of the current pose instead.", "", 0.0, 100.0,
     )
     feet_sigma: float = setting(
-        0.15, "Estimated feet with this expected error have a share of one half in the search. Larger values give more "
-        "weight to uncertain estimates.", "m", 0.01, 10.0,
+        0.15, "Expected error at which the user's estimated feet have a share of one half in the search. Larger values "
+        "give more weight to uncertain estimates of the feet.", "m", 0.01, 10.0,
     )
     band_hysteresis: float = setting(
-        0.02, "The height band changes when the head height, divided by the standing head height, passes the border of "
-              "the band by more than this. With larger values the band changes later.", "", 0.0, 0.5
+        0.02, "Hysteresis of the height bands, as a share of the standing head height. With larger values the head "
+              "must pass the border of a band by a larger distance before the band changes.", "", 0.0, 0.5
     )
     abrupt_distance: float = setting(
         0.25,
-        "Search at once when the end of the desired trajectory, relative to the position of the user, has moved by "
-        "more than this since the last search. With larger values the avatar reacts later.",
+        "Change of the end of the desired trajectory, relative to the position of the user, after which the matcher "
+        "searches at once. With larger values the avatar reacts later to abrupt changes.",
         "m",
         0.0,
         10.0,
     )
     abrupt_turn: float = setting(
         0.5,
-        "Search at once when the desired facing has turned by more than this since the last search. "
-        "With larger values the avatar reacts later.",
+        "Change of the desired facing since the last search after which the matcher searches at once. "
+        "With larger values the avatar reacts later to abrupt turns.",
         "rad",
         0.0,
         7.0,
     )
     abrupt_interval: float = setting(
-        0.0, "Minimum time from any search to a search that an abrupt change causes. With larger values searches are "
-        "rarer and the avatar reacts later.", "s", 0.0, 10.0,
+        0.0, "Minimum time between a search and the next search that an abrupt change causes. With larger values "
+        "searches are rarer and the avatar reacts later to abrupt changes.", "s", 0.0, 10.0,
     )
 
 

@@ -31,8 +31,8 @@ class RootControlSettings(Settings):
     )
     position_accuracy: float = setting(
         0.1,
-        "Maximum distance of the root from the desired position. 0.1 suits the user's own avatar, and 0.3 suits the "
-        "avatars of other people. With larger values the motion is corrected less.",
+        "Maximum distance of the root from the desired position. Values of about 0.1 suit the user's own avatar, and "
+        "0.3 suits the avatars of other people. With larger values the motion is corrected less.",
         "m",
         0.0,
         10.0,
@@ -42,12 +42,12 @@ class RootControlSettings(Settings):
         "corrected less.", "rad", 0.0, 3.2
     )
     position_halflife: float = setting(
-        0.2, "Half-life with which the root is pulled to the desired position. With larger values the pull is weaker.",
-        "s", 0.01, 10.0
+        0.2, "Half-life with which the root is pulled to the desired position. With larger values the root moves there "
+        "more slowly.", "s", 0.01, 10.0
     )
     facing_halflife: float = setting(
-        0.1, "Half-life with which the root is turned to the desired facing. With larger values the pull is weaker.",
-        "s", 0.01, 10.0
+        0.1, "Half-life with which the root is turned to the desired facing. With larger values the root turns more "
+        "slowly.", "s", 0.01, 10.0
     )
     pull_share: float = setting(
         0.2, "Maximum speed of the pull, divided by the speed of the root. With larger values the root follows faster "

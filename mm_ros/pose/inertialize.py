@@ -3,8 +3,8 @@
 An offset is a vector with three numbers: a displacement in metres, or a rotation vector that is applied in the axes of
 the parent joint. A new offset keeps value and velocity of the pose continuous, also while an earlier offset still
 decays. The offset decays by a critically damped spring with the half-life `halflife`, or by the quintic polynomial of
-Bollo 2018 ("Inertialization"), which is zero after `blend_time` at the latest. The thesis describes both in its
-equations 3.29 to 3.32.
+Bollo 2018 ("Inertialization"), which is zero after `blend_time` at the latest. The thesis of Ponton (2022) describes
+spring and polynomial in its equations 3.29 to 3.32.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Offsets(NamedTuple):
     rate: F64  # (N, 3)
     axis: F64  # (N, 3)
     curve: F64  # (N, 6) coefficients from t⁵ to t⁰
-    length: F64  # (N,) s; duration of the blend
+    length: F64  # (N,) duration of each blend [s]
     elapsed: F64  # (N,) s
 
 
@@ -47,7 +47,7 @@ def quintic(x0: float, v0: float, blend_time: float) -> tuple[float, float, floa
 
     At the end of the duration, value, velocity and acceleration of the quintic are 0.
     """
-    v0 = min(v0, 0.0)  # A growing offset would overshoot, so it starts at rest.
+    v0 = min(v0, 0.0)  # An offset that grows at first would overshoot, so its initial rate is at most 0.
     t = blend_time
     if v0 < 0.0:
         t = min(t, -5.0 * x0 / v0)  # With a longer duration the offset would cross zero.
@@ -113,8 +113,8 @@ def _on_curve(o: Any, i: int) -> tuple[Vec, Vec]:
 
 @njit
 def with_offset(q: Row, w: Row, offset: Row, rate: Row) -> tuple[Quat, Vec]:
-    """Return rotation and angular velocity of exp(`offset`) · `q`. The offset changes by `rate`, and `q` turns by `w`.
-    """
+    """Return rotation and angular velocity of exp(`offset`) · `q`, where `rate` is the rate of the offset and `w` is
+    the angular velocity of `q`."""
     d = quat.exp(offset)
     return quat.normalize(quat.mul(d, q)), quat.add(quat.velocity_of_exp(offset, rate), quat.rotate(d, w))
 

@@ -66,7 +66,7 @@ class Source(NamedTuple):
     velocities: F64  # (J, 3)
     angular_velocities: F64  # (J, 3)
     root: F64  # (2, 4): x, y, z and yaw of the root at the last step, and their rates in root axes
-    offsets: Offsets  # (J + 1 rows) one for the rotation of each joint, and the last for the position of the hips
+    offsets: Offsets  # (J + 1 rows) offsets of the rotation of each joint and, in the last row, of the hips' position
 
 
 class Hold(NamedTuple):
@@ -94,8 +94,8 @@ class User(NamedTuple):
 
     ankles: F64  # (2, 3)
     moves: F64  # (2,) probability that the foot moves.
-    # (2, 2) Row 0 is the smoothed share of the user's foot in the avatar's foot. Row 1 is the smoothed certainty that
-    # the foot stands.
+    # (2, 2) Row 0 is the smoothed share of each user's foot in the avatar's foot. Row 1 is the smoothed certainty that
+    # each foot stands.
     share: F64
     stands: U8  # (2,)
 

@@ -103,8 +103,8 @@ class PostStage:
             )
 
     def use_skeleton(self, skeleton: Skeleton) -> bool:
-        """Use another skeleton from the next step on, without a reset. This is possible only if no bones but those of
-        the arms differ; otherwise return False.
+        """Use another skeleton from the next step on, without a reset, and return True. If other bones than those of
+        the arms differ, do nothing and return False.
         """
         others = [j for j in range(len(skeleton)) if j not in ARM_BONES]
         old = self.skeleton
@@ -218,7 +218,7 @@ class PostStage:
         self._new.root[0, 2] += self._under_feet(dt)
 
     def _under_feet(self, dt: float) -> float:
-        """Return the smoothed mean height of the ground under both feet [m]. The root follows this height."""
+        """Return the smoothed mean height of the ground under both feet [m], which the root of the avatar follows."""
         root, toes = self._new.root[0], self._feet.toe
         places = toes[:, :2].tolist() if self._feet.ready[0] else [root[:2].tolist()] * 2
         self._heights = [self.floor(x, y) for x, y in places]
@@ -250,8 +250,8 @@ class PostStage:
     def _lift(self, headset: F64, rotation: F64, dt: float) -> float:
         """Return the difference [m] between the head height of the skeleton and the usual head height of a seated user.
 
-        The estimated usual height rises fast, because the user may sit up. It falls slowly, because the user may only
-        bend over a desk.
+        The estimated usual height rises fast, because the user may sit up. The estimate falls slowly, because the user
+        may only bend over a desk.
         """
         head, _ = wear(headset, rotation, self._devices[HEAD_ROLE])
         if self._sitting is None:

@@ -44,12 +44,12 @@ class PostSettings(Settings):
     )
     release_distance: float = setting(
         0.2,
-        "A locked foot is released when its toe in the played motion is farther than this from the locked place. "
-        "Larger values keep feet locked longer",
+        "Distance between the locked place and the toe in the played motion at which a foot is released. Larger values "
+        "keep feet locked longer",
         "m", 0.0, 1.0,
     )
     release_angle: float = setting(
-        40.0, "A locked foot is released when the foot in the played motion has turned by more than this. Larger "
+        40.0, "Angle between the locked foot and the foot in the played motion at which the foot is released. Larger "
               "values keep feet locked longer", "deg", 0.0, 180.0
     )
     step_time: float = setting(
@@ -70,8 +70,8 @@ class PostSettings(Settings):
              "are nearer to the estimated feet. At 0 the feet are those of the played motion", "", 0.0, 1.0,
     )
     certain_feet: float = setting(
-        0.2, "An estimated foot with this expected error has half of the share `follow_feet`. Larger values give more "
-             "weight to uncertain estimates",
+        0.2, "Expected error at which an estimated foot has half of the share `follow_feet`. Larger values give more "
+             "weight to uncertain estimates of the feet",
         "m", 0.01, 10.0,
     )
     head: bool = setting(True, "Put the head on the headset")

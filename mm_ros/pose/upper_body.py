@@ -318,7 +318,7 @@ def place_hand(
         wrist_again = quat.sub(held, quat.rotate(got, grip))
         if quat.norm(quat.sub(wrist_again, wrist)) < 5e-4:
             break
-        if step % 8 == 7:  # To continue from the allowed rotation prevents an oscillation.
+        if step % 8 == 7:  # The next iteration begins at the allowed rotation, which prevents an oscillation.
             asked = got
         wrist = quat.mix(wrist, wrist_again, 0.6)  # Larger steps would cause an oscillation at the limits of the wrist.
     if weight < 1.0:

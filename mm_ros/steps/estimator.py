@@ -1,6 +1,7 @@
 """Stage that estimates contact, touchdown and position of the user's feet, and predicts the path of the hips.
 
-A network computes the estimate from headset and controllers. A camera and foot trackers correct it (`fusion.py`).
+A network computes the estimate from headset and controllers. A camera and foot trackers correct this estimate
+(`fusion.py`).
 """
 
 from __future__ import annotations
@@ -64,8 +65,8 @@ class StepSettings(Settings):
         "", "ONNX file of the step network. If empty, the network that comes with mm_ros is used.", live=False
     )
     touchdown_threshold: float = setting(
-        0.5, "A touchdown is reported when the probability that a lifted foot stands exceeds this value. Larger values "
-        "report touchdowns later and miss more steps.", "", 0.05, 0.95
+        0.5, "Probability of standing above which the touchdown of a lifted foot is reported. With larger values "
+        "touchdowns are reported later, and more touchdowns are missed.", "", 0.05, 0.95
     )
 
 
@@ -84,8 +85,8 @@ def standing_probability(out: F64, foot: int) -> float:
     """Compute the probability that a foot stands from the outputs `out` (OUTPUTS,) of the step network.
 
     The outputs for contact and for motion of the foot are averaged. Touchdowns that are detected from this probability
-    have an F1 score of 0.72 on people who were left out of the training. Touchdowns that are detected from the
-    network's output for touchdowns have 0.54 (benchmarks/2026-11-steps.md).
+    have an F1 score of 0.72 on people who were left out of the training. The network's own output for touchdowns has an
+    F1 score of 0.54 (benchmarks/2026-11-steps.md).
     """
     odds = 0.5 * float(out[foot * so.FEET + so.CONTACT] - out[foot * so.FEET + so.MOVES])
     return 1.0 / (1.0 + math.exp(-min(max(odds, -50.0), 50.0)))

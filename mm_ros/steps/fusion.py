@@ -30,9 +30,9 @@ PAST_S = 0.6  # Past estimates of the feet are stored for the time `PAST_S`, bec
 FORGOTTEN_S = 0.4  # The correction by the camera ends when the newest image is older than `FORGOTTEN_S`.
 IMAGE_HALFLIFE_S = 0.03  # Half-life of the average over camera images.
 # `CAMERA_M` and `SHARES` were fitted on the CMU subjects 07, 16, 82, 83 and 120 with a simulated camera
-# (benchmarks/2026-11-steps.md). Both hold one value each for the directions to the front, to the left and upwards.
-# Standard deviation of the distance between the ankles in a camera image [m]. The values are 1.4 times the measured
-# ones, because the errors of successive images are correlated.
+# (benchmarks/2026-11-steps.md). Both arrays hold one value for each of the directions forward, left and up.
+# `CAMERA_M` is the standard deviation of the distance between the ankles in a camera image [m]. Its values are 1.4
+# times the measured values, because the errors of successive images are correlated.
 CAMERA_M = np.array([0.20, 0.17, 0.13])
 SHARES = np.array([0.8, 0.1, 0.1])  # Share of the network's squared error that lies in each direction.
 
@@ -65,8 +65,8 @@ class CameraFeet:
     """Correct the estimated feet by camera images.
 
     Each image is compared with the estimate at the time of the image. The difference also corrects the present feet,
-    although the image is 0.1 to 0.2 s old, because the errors of the estimate change more slowly. Over this time, the
-    correlation of the errors is 0.8 to 0.9.
+    although the image is 0.1 to 0.2 s old, because the errors of the estimate change more slowly. The correlation
+    between errors with a distance of 0.1 to 0.2 s is 0.8 to 0.9.
     """
 
     def __init__(self) -> None:

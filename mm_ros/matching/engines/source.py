@@ -204,8 +204,8 @@ class SearchSource:
         return some and bits & mask.all_of == mask.all_of and not bits & mask.none_of
 
     def _search_fallback(self, ask: SearchRequest) -> tuple[int, float]:
-        """Search the frames that match the tag query, and then all frames. This is needed if no frame matches both the
-        height band and the tag query."""
+        """Search the frames that match the tag query or, if there are none, all frames. This function is called if no
+        frame matches both the height band and the tag query."""
         for mask in (ask.tags, Mask()):
             frame, cost = self.engine.search(ask.query, ask.weights, mask=mask)
             if frame >= 0:

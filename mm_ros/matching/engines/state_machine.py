@@ -66,8 +66,8 @@ def find_loop(database: MotionDatabase, speed: float) -> Loop:
 
 
 def _dissimilarities(database: MotionDatabase, rows: NDArray[np.int64], frames: int) -> F64:
-    """Return the distance [m] between the mean posture of each candidate and the median posture of all candidates. It
-    serves to avoid unusual walks.
+    """Return the distance [m] between the mean posture of each candidate and the median posture of all candidates,
+    which is large for unusual walks.
     """
     at = rows[:, None] + np.linspace(0, frames, SAMPLES).astype(np.int64)
     positions, rotations = (np.asarray(a[at.ravel()], np.float64) for a in (database.positions, database.rotations))

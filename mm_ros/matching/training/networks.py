@@ -25,7 +25,7 @@ class Sizes:
 
 
 class Layers(nn.Module):
-    """ReLU layers with a linear skip connection. Before the training, the whole is a given linear map."""
+    """ReLU layers with a linear skip connection. Before the training, these layers compute a given linear map."""
 
     def __init__(self, inputs: int, outputs: int, width: int, layers: int) -> None:
         super().__init__()

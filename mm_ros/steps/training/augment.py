@@ -151,7 +151,7 @@ def mirrored(c: F64) -> F64:
 
 
 def shrink(c: F64, valid: F64, factor: float) -> None:
-    """Shorten the path of a straight walk by `factor`, in place. Leave other motion unchanged."""
+    """Shorten the path of a straight walk by `factor`, in place. Motion that is no straight walk does not change."""
     last = int(valid.sum()) - 1
     way = c[last, :2] - c[0, :2]
     length = float(np.hypot(*way))

@@ -38,7 +38,8 @@ FAST, SLOW, MOVED_M, SMOOTHED_S = 0.25, 0.12, 0.06, 0.1
 class Source:
     """Training data of one clip at 60 Hz.
 
-    `columns` (T, COLUMNS) is explained above; `height` is that of the headset while the person stands [m].
+    `columns` (T, COLUMNS) has the columns that are defined at the top of this file. `height` is the height of the
+    headset while the person stands [m].
     """
 
     name: str

@@ -123,8 +123,9 @@ def footfalls(true: Sequence[F64], found: Sequence[F64]) -> F64:
     """Compare the times of true and of found footfalls, and return five counts.
 
     The first count is the number of pairs of a true and a found footfall of the same foot within `TOLERANCE_S`. The
-    second and the third are the numbers of true and of found footfalls. The fifth is the number of found footfalls that
-    have a true footfall of either foot within `ANY_FOOT_S`; for the fourth count the feet must also be the same.
+    second and the third count are the numbers of true and of found footfalls. The fifth count is the number of found
+    footfalls that have a true footfall of either foot within `ANY_FOOT_S`. The fourth count is the number of those of
+    them that have a true footfall of the same foot.
     """
     hits = same = near = 0
     both = [(float(t), foot) for foot in range(2) for t in true[foot]]

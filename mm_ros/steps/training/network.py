@@ -98,7 +98,7 @@ def network_of(path: Path) -> StepNetwork:
     import onnx
     from onnx import numpy_helper
 
-    OnnxModel(path, "steps", layout_hash())  # raises an error for damaged files and for other kinds of network
+    OnnxModel(path, "steps", layout_hash())  # `OnnxModel` raises an error for damaged files and other networks.
     kept = {i.name: numpy_helper.to_array(i).astype(np.float32) for i in onnx.load(path).graph.initializer}
     try:
         units, first = kept["w_last_half"].shape[0], kept["w_first_half"].shape[1]
