@@ -1,6 +1,6 @@
 """The cache folder of mm_ros contains files that can be made again: compiled functions and the default database.
 
-`mm_ros/__init__.py` imports `cache.py` before numba, so `cache.py` must load fast and imports only Python modules.
+`mm_ros/__init__.py` imports `cache.py` before numba, so `cache.py` must load fast and use no library.
 """
 
 import fcntl

@@ -1,1 +1,1 @@
-"""The command `mm_ros`, with one file per verb."""
+"""The command `mm_ros`. Each verb of the command has its own file."""

@@ -1,4 +1,4 @@
-"""Shared command-line arguments: each option has one name, unit, type and range, checked before any work starts."""
+"""Command-line options that several verbs share: name, unit, type and range are equal in all verbs."""
 
 import argparse
 import math
@@ -30,7 +30,7 @@ def picture_file(text: str) -> Path:
 
 
 def new_folder(path: Path) -> None:
-    """Refuse a folder that cannot be created or is not empty."""
+    """Raise MmRosError if the folder `path` cannot be created or is not empty."""
     if path.is_file() or (path.is_dir() and any(path.iterdir())):
         raise MmRosError(f"{path} exists already and is not overwritten. Remove it or choose another output")
     if not is_writable(path.parent):
@@ -38,7 +38,7 @@ def new_folder(path: Path) -> None:
 
 
 def avatar(text: str) -> str:
-    """Check a ROS namespace, which may have a leading slash. An empty text is returned unchanged."""
+    """Check the name of an avatar, which is a ROS namespace, and return the name without a leading slash."""
     name = text.strip("/")
     if name and not all(re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", part) for part in name.split("/")):
         raise argparse.ArgumentTypeError(
@@ -49,7 +49,7 @@ def avatar(text: str) -> str:
 
 @dataclass(frozen=True)
 class Number:
-    """Type of an argument: a number in a range. The help text shows `unit`; angles are in degrees."""
+    """Type of a command-line option: a number between `low` and `high` in `unit`. Angles are in degrees."""
 
     low: float
     high: float
@@ -94,7 +94,7 @@ NUMBERS = {
 
 
 def add_number(parser: Any, option: str, **more: Any) -> None:
-    """Add an option of NUMBERS to a parser or an argument group."""
+    """Add one of the numeric options in the table NUMBERS to a parser or an argument group."""
     kind = NUMBERS[option]
     parser.add_argument(option, type=kind, **{"metavar": kind.unit, **more})
 
@@ -127,7 +127,7 @@ CAMERA_ANGLES = ("field_of_view", "pitch", "side", "turn_noise")
 
 
 def add_simulated_camera(parser: Any, help: str, **more: Any) -> None:
-    """Add `--simulated-camera`; `camera_of` parses its value."""
+    """Add the option `--simulated-camera` to a parser; the function `camera_of` reads its value."""
     parser.add_argument(
         "--simulated-camera", metavar="NAME=VALUE,…",
         help=f"{help}; fields of LandmarkSimulation, angles in degrees: pitch=10,lost=0.3", **more,

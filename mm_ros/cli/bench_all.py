@@ -1,4 +1,4 @@
-"""`mm_ros bench all`: run all benches and write one report."""
+"""`mm_ros bench all`: run all benchmarks and write one report."""
 
 import argparse
 import importlib.metadata
@@ -17,7 +17,7 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.cli.main import available, run_verb
 from mm_ros.cli.output import STDOUT, add_json, table, write_json
 
-# Arguments of each bench with --quick; `NEEDS` contains those without --quick.
+# The command-line arguments of each benchmark when `mm_ros bench all` has the option --quick.
 QUICK = {
     "search": ["--sizes", "small", "--rounds", "1", "--no-growth"],
     "graph": ["--seconds", "3", "--rounds", "1", "--avatars", "2"],
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
         verdict, results[name] = _run_one(name, args.quick)
         rows.append((name, verdict, time.monotonic() - start))
         if args.json != STDOUT:
-            write_json(args.json, results)  # after Ctrl-C the results of the finished benches are kept
+            write_json(args.json, results)  # Results are written after each benchmark, so that Ctrl-C loses only one.
     print("\n" + table(("bench", "result", "seconds"), rows))
     if earlier:
         changed = ratios(earlier, results)
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def machine() -> dict[str, Any]:
-    """Describe the machine and the versions of the libraries."""
+    """Return the processor, the load and the versions of the libraries of this machine."""
     names = ("numpy", "numba", "onnxruntime", "ros-jazzy-rclpy")
     return {
         "python": platform.python_version(),
@@ -112,7 +112,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def figures(value: Any, name: str = "") -> dict[str, float]:
-    """Return all numbers of a report by their path, for example `search.medium.ours.median_us`."""
+    """Return all numbers of a report; the keys are paths, for example `search.medium.ours.median_us`."""
     if isinstance(value, bool) or value is None:
         return {}
     if isinstance(value, int | float):
@@ -122,8 +122,8 @@ def figures(value: Any, name: str = "") -> dict[str, float]:
 
 
 def ratios(old: dict[str, Any], new: dict[str, Any]) -> list[tuple[str, str, str, str]]:
-    """Rows (figure, old, new, new / old) of the positive figures that both reports contain; the ratio farthest from 1
-    comes first.
+    """Return a row (name, old value, new value, new / old) for each positive number that both reports contain. The row
+    whose ratio is farthest from 1 comes first.
     """
     before, after = ({k: v for k, v in figures(r).items() if not k.startswith("machine")} for r in (old, new))
     both = [(k, before[k], after[k]) for k in before if k in after and before[k] > 0 and after[k] > 0]
@@ -132,7 +132,7 @@ def ratios(old: dict[str, Any], new: dict[str, Any]) -> list[tuple[str, str, str
 
 
 def _run_one(name: str, quick: bool) -> tuple[str, Any]:
-    """Run one bench; a failure neither stops the other benches nor leaves them pinned to one core."""
+    """Run one benchmark, catch its errors, and restore the process's CPU cores and environment for the next one."""
     cores, environment = os.sched_getaffinity(0), dict(os.environ)
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / f"{name}.json"

@@ -1,4 +1,4 @@
-"""`mm_ros bench engines`: compare search, learned engine and state machine."""
+"""`mm_ros bench engines`: compare the three sources of poses, namely search, learned networks and state machine."""
 
 import argparse
 import os
@@ -13,7 +13,7 @@ from mm_ros.cli.output import add_json, table, write_json
 
 HELP = "compare search, learned engine and a plain state machine on the same users"
 GROWTH_EFFORT = 0.1
-COLUMNS = (  # columns of the table: metric, heading, factor, digits, statistic
+COLUMNS = (  # Each column of the printed table has a metric, a heading, a factor, a number of digits and a statistic.
     ("frame_ms", "frame ms", 1, 3, "median"),
     ("frame_ms", "p99", 1, 2, "p99"),
     ("root_error_m", "root cm", 100, 2, "mean"),

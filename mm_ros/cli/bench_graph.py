@@ -1,4 +1,4 @@
-"""`mm_ros bench graph`: measure latency, losses, CPU and memory of the graph."""
+"""`mm_ros bench graph`: measure latency, lost messages, CPU time and memory of the running ROS graph."""
 
 import argparse
 from pathlib import Path

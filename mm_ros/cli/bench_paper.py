@@ -1,4 +1,4 @@
-"""`mm_ros bench paper`: reproduce tables of two papers."""
+"""`mm_ros bench paper`: measure what two published papers state in their tables, and compare the values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`mm_ros bench robot`: how well robots follow the same motion."""
+"""`mm_ros bench robot`: measure how well each robot of a set follows the same motion of the avatar."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`mm_ros bench search`: compare the exact search with other libraries."""
+"""`mm_ros bench search`: compare the exact search of mm_ros with nearest-neighbour searches of other libraries."""
 
 import argparse
 import os
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    # This must happen before numpy is imported
+    # numpy reads these environment variables while it is imported.
     os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
     from mm_ros.evaluation.benchmarks.search import plot, run_bench
     from mm_ros.motion.shared_data import PROCEDURAL_NOTE, has_data

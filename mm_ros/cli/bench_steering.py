@@ -1,4 +1,4 @@
-"""`mm_ros bench steering`: steer the avatar by scripted input and measure how it responds."""
+"""`mm_ros bench steering`: steer the avatar by scripted input and measure how the avatar responds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mm_ros.cli.arguments import add_database, add_learned_model, add_number, ou
 from mm_ros.cli.output import add_json, table, write_json
 
 HELP = "measure the response to scripted keys, stick and path: turns, starts, stops, deviation, feet"
-# Columns of the table: figure, heading, factor, digits.
+# Each column of the printed table has the name of a figure, a heading, a factor and a number of digits.
 COLUMNS = (
     ("turn_45_s", "45° s", 1, 2), ("turn_90_s", "90° s", 1, 2), ("turn_90_s_worst", "worst", 1, 2),
     ("turn_180_s", "180° s", 1, 2), ("turn_90_overshoot_deg", "over °", 1, 1),
@@ -108,7 +108,7 @@ def _print(results: dict[str, dict[str, Any]], what: str, bench: Any) -> None:
 
 
 def _thesis(engine: str) -> tuple[str, str]:
-    """Time and memory that Szkaradek 2024 states for this engine; that machine and that motion differ from ours."""
+    """Return time and memory of an engine from the thesis Szkaradek 2024 (another machine and other motion data)."""
     from mm_ros.evaluation.benchmarks.engines import PAPER
 
     if engine not in PAPER:
@@ -123,7 +123,7 @@ def _row(name: str, result: dict[str, Any]) -> list[str]:
 def _variants(
     args: argparse.Namespace, database: Any, scripted: Any, own: Any, progress: Any, bench: Any
 ) -> dict[str, Any]:
-    """Run the paper's parameter variants of the engines that search."""
+    """Run each engine except the state machine with the parameter variants of the paper."""
     out: dict[str, Any] = {}
     for engine in (e for e in args.engines if e != "state_machine"):
         for name, (search, forced, decay) in bench.VARIANTS.items():
@@ -141,7 +141,7 @@ def _variants(
 
 
 def _keys(args: argparse.Namespace) -> dict[str, Any]:
-    """Measure the time from a key in Chromium to its pose in the page."""
+    """Measure the time from a key press in Chromium until the page receives the first pose that follows the key."""
     from mm_ros.cli import warm
     from mm_ros.cli.demo import Processes, free_port
     from mm_ros.ros.bench.keys import key_latency
@@ -157,7 +157,7 @@ def _keys(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _film(path: Path, name: str, riders: dict[str, Any], show: Any) -> list[str]:
-    """Write a film and a contact sheet of the engines side by side under the same input."""
+    """Write a film and a sheet of pictures that show the engines side by side with equal input."""
     import numpy as np
 
     from mm_ros.show.film import BODY, GHOST, Actor, film

@@ -1,4 +1,4 @@
-"""`mm_ros bench thesis`: reproduce figures of a thesis."""
+"""`mm_ros bench thesis`: measure what two figures of a published thesis show."""
 
 from __future__ import annotations
 
@@ -14,15 +14,8 @@ if TYPE_CHECKING:
     from mm_ros.body.clip import Clip
 
 HELP = "reproduce the thesis figures: root error by database size, poses used by position accuracy"
-USERS = (
-    "09",
-    "35",
-    "82",
-    "83",
-    "91",
-    "127",
-    "143",
-)  # these people are not in the database, but in the training data of the facing network
+# These people of the CMU motion data are not in the database, but the facing network was trained with their motion.
+USERS = ("09", "35", "82", "83", "91", "127", "143")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,9 +53,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _procedural_people() -> list[Clip]:
-    """Clips of two procedural people: those of the first for the database; those of the second, with another seed, for
-    the users.
-    """
+    """Return procedural clips of two people: the clips of the first become the database, the second is the user."""
     from mm_ros.motion.procedural import make_clips
 
     users = [replace(c, subject=USERS[i % len(USERS)]) for i, c in enumerate(make_clips(1))]

@@ -1,4 +1,4 @@
-"""`mm_ros bench trackers`: measure tracker gate, tracker bridge and replay."""
+"""`mm_ros bench trackers`: measure the filter of tracker samples, the node `tracker_bridge` and the replay."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def measure_gate() -> dict[str, float]:
-    """Cost of a gate step on clean synthetic data, with the number of delayed samples and the largest change."""
+    """Measure the time that `TrackerGate` needs per sample without tracking errors, and how much it changes samples."""
     from mm_ros.tracking.gate import TrackerGate, warm_up
     from mm_ros.tracking.simulation import simulate_clip
     from mm_ros.tracking.sources.synthetic import NOISE, user_clip
@@ -81,8 +81,8 @@ def measure_gate() -> dict[str, float]:
 
 
 def measure_occlusion() -> dict[str, float]:
-    """Measure the case of NVIDIA/IsaacTeleop#731: an occluded controller drifts while it is flagged as tracked, and
-    then jumps back by 73 cm.
+    """Measure how `TrackerGate` treats an occluded controller that drifts, is reported as tracked, and then jumps back
+    by 73 cm (a case that NVIDIA/IsaacTeleop#731 describes).
     """
     from mm_ros.body.types import LEFT_HAND_ROLE, TRACKED, TrackerFrame
     from mm_ros.tracking.gate import TrackerGate
@@ -136,7 +136,7 @@ def _environment() -> dict[str, str]:
 
 
 def measure_replay(folder: Path, seconds: float) -> dict[str, float]:
-    """Timing errors of replay at speed 1 against the recorded times."""
+    """Measure the difference between the recorded times and the times at which `mm_ros replay` publishes."""
     from mm_ros.sessions.session import write_session
     from mm_ros.tracking.session_making import session_of_clips
     from mm_ros.tracking.sources.synthetic import user_clip
@@ -148,9 +148,7 @@ def measure_replay(folder: Path, seconds: float) -> dict[str, float]:
 
 
 def measure_bridge(seconds: float) -> dict[str, float]:
-    """CPU time, rate and message age of the bridge, which runs in a separate process; one subscriber in this process
-    measures them.
-    """
+    """Measure CPU time, rate and age of the messages of the node `tracker_bridge`, which runs in another process."""
     os.environ.update(_environment())
     import rclpy
     from rclpy.executors import SingleThreadedExecutor

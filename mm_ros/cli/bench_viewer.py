@@ -1,4 +1,4 @@
-"""`mm_ros bench viewer`: measure the cost of the viewer."""
+"""`mm_ros bench viewer`: measure how much the viewer delays the graph, and its CPU time."""
 
 import argparse
 

@@ -1,4 +1,4 @@
-"""`mm_ros bench webxr`: measure stamps and delays of the headset page in a real Chromium."""
+"""`mm_ros bench webxr`: measure time stamps and delays of the headset page in a real Chromium browser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`mm_ros calibrate`: count down, then call the calibration service of the tracker bridge."""
+"""`mm_ros calibrate`: count down, then call the calibration service of the node `tracker_bridge`."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _show(args: argparse.Namespace) -> int:
-    """Print the latched calibration."""
+    """Print the present calibration of the avatar, which is published as a latched message."""
     import rclpy
 
     from mm_ros.msg import Calibration
@@ -96,7 +96,7 @@ def _measure(args: argparse.Namespace) -> int:
         _count_down(args.delay)
         answer, until = None, time.monotonic() + args.timeout
         while answer is None and (left := until - time.monotonic()) > 0:
-            # Repeat the call: DDS drops an answer when the service has not yet discovered this client.
+            # The call is repeated, because DDS drops the answer if the service has not yet discovered this client.
             future = client.call_async(Trigger.Request())
             rclpy.spin_until_future_complete(node, future, timeout_sec=min(left, 3.0))
             answer = future.result() if future.done() else None
@@ -112,7 +112,7 @@ def _measure(args: argparse.Namespace) -> int:
 
 
 def _count_down(seconds: float) -> None:
-    """Count down `seconds` plus 3 s, because the bridge measures with the samples of the 3 s before the call."""
+    """Count down `seconds` plus 3 s, because the calibration uses the samples of the last 3 s before the call."""
     print("Stand straight and still, and look ahead …", flush=True)
     end = time.monotonic() + seconds + 3.0
     while (left := end - time.monotonic()) > 0:

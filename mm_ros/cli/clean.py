@@ -1,4 +1,4 @@
-"""`mm_ros clean`: remove the cache and list the files that stay on the disk."""
+"""`mm_ros clean`: remove the cache folder and list the other files of mm_ros, which stay on the disk."""
 
 import argparse
 import os
@@ -48,13 +48,13 @@ def _remove_cache(dry_run: bool) -> None:
     size = sum(path.lstat().st_size for path in root.rglob("*") if not path.is_dir())
     if not dry_run:
         # A process that has mapped a database can still read it after the file is removed.
-        sys.dont_write_bytecode = True  # later imports would create the folder again
+        sys.dont_write_bytecode = True  # Otherwise later imports would create the bytecode folder again.
         shutil.rmtree(root)
     print(f"{'would remove' if dry_run else 'removed'} {root} ({size / 1e6:.1f} MB)")
 
 
 def kept() -> list[tuple[Path, str]]:
-    """Existing folders outside the cache to which mm_ros may have written, with a description of each."""
+    """Return the existing folders outside the cache in which mm_ros may have stored files, each with a description."""
     from mm_ros.tracking.files import state_folder, users_folder
 
     home = Path(os.environ.get("HOME", "/nonexistent"))

@@ -88,8 +88,8 @@ def run(args: argparse.Namespace) -> int:
     if args.urdf:
         from mm_ros.robot.figure import read_figure
 
-        read_figure(args.urdf)  # refuse a wrong robot file before any process starts.
-    # A random DDS domain separates the demo from other graphs
+        read_figure(args.urdf)  # A wrong robot file is refused before any process starts.
+    # A DDS domain number from the process id separates the demo from other ROS graphs on this machine.
     os.environ.setdefault("ROS_DOMAIN_ID", str(20 + os.getpid() % 80))
     _prepare(args)
     from mm_ros.ros.demo import Demo
@@ -116,7 +116,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _prepare(args: argparse.Namespace) -> None:
-    """Build the database and compile the kernels, which is slow at the first start."""
+    """Build the default database and compile all functions of numba, which takes long at the first start."""
     from mm_ros.cli import warm
 
     print("1/3 database and kernels (created at the first start, then cached) …", flush=True)
@@ -124,7 +124,7 @@ def _prepare(args: argparse.Namespace) -> None:
 
 
 def _start(args: argparse.Namespace, processes: Processes) -> None:
-    scripted = args.headless and args.control == "keyboard"  # a demo without the page
+    scripted = args.headless and args.control == "keyboard"  # There is no page on which a user could press keys.
     graph = ["up", "--avatar", "avatar", "--seed", str(args.seed)]
     graph += ["--control", "joystick" if scripted else args.control]
     graph += ["--database", str(args.database)] if args.database else []
@@ -143,7 +143,7 @@ def _start(args: argparse.Namespace, processes: Processes) -> None:
             port = free_port(args.port + 10)
             os.environ[INSPECTOR_VARIABLE] = inspector
             os.environ[HEADSET_VARIABLE] = page = address("localhost", port, token)
-            # the graph does not print the address if the code is given
+            # If the environment states a pairing code, the graph does not print the address of the page.
             os.environ.setdefault(CODE_VARIABLE, PairingCode().digits)
             graph += ["--page", "-p", f"{node}.page_port={port}"]
             print(f"    {WAYS[args.control]}: {page}", flush=True)
@@ -162,7 +162,7 @@ def _next_free(args: argparse.Namespace) -> int:
 
 
 def free_port(wanted: int) -> int:
-    """The wanted port, or the next free one."""
+    """Return the port number `wanted` if this port is free, or else the next free port number."""
     for candidate in range(wanted, min(wanted + 50, 65536)):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -175,8 +175,7 @@ def free_port(wanted: int) -> int:
 
 
 class Processes:
-    """Child processes of the demo. The children end with the demo, also when its terminal is closed or the demo is
-    killed."""
+    """Child processes of the demo, which end with the demo even if the terminal is closed or the demo is killed."""
 
     def __init__(self) -> None:
         self._running: list[tuple[str, subprocess.Popen[bytes]]] = []
@@ -185,10 +184,9 @@ class Processes:
         from mm_ros.base.process import end_with_parent
 
         environment = {**os.environ, ending.PARENT: str(os.getpid())}
-        # Runs between fork and exec, so that a child process ends with its parent even while it is still importing
-        # modules.
+        # This function runs between fork and exec, so that a child process ends with the demo even during its imports.
         ends = partial(end_with_parent, os.getpid())
-        with deaf_to_ctrl_c():  # the demo stops its children itself, in order
+        with deaf_to_ctrl_c():  # The demo itself stops its child processes in the right order.
             started = subprocess.Popen(
                 module_command("mm_ros", *words),
                 start_new_session=True, env=environment, preexec_fn=ends,  # noqa: PLW1509 (no other thread)
@@ -199,11 +197,11 @@ class Processes:
         return [p.pid for _name, p in self._running]
 
     def check(self) -> str:
-        """Return the name of a process that has ended, or ''."""
+        """Return the name of a child process that has ended, or '' if all child processes run."""
         return next((name for name, p in self._running if p.poll() is not None), "")
 
     def __enter__(self) -> Processes:
-        # Ctrl-C and SIGTERM end only `watch`; `__exit__` then stops the child processes in order.
+        # Ctrl-C and SIGTERM raise an exception in the main thread; `__exit__` then stops the child processes in order.
         if threading.current_thread() is threading.main_thread():
             ending.remember(signal.SIGTERM)
         return self

@@ -23,7 +23,8 @@ OK, LACKS, BROKEN = "ok", "lacks", "broken"
 
 @dataclass(frozen=True)
 class Finding:
-    """Result of one check. `broken` prevents the demo from running; `lacks` marks a missing optional part."""
+    """Result of one check of the installation. `state` is OK, LACKS if an optional part is missing, or BROKEN if the
+    demo cannot run."""
 
     topic: str
     state: str
@@ -50,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _safely(topic: str, check: Callable[[], tuple[str, str, str]]) -> Finding:
-    """Run one check; an exception becomes a finding, so that the other checks still run."""
+    """Run one check of the installation and return its result; an exception in the check becomes a Finding, too."""
     try:
         return Finding(topic, *check())
     except Exception as error:
@@ -85,7 +86,7 @@ def check_ros() -> tuple[str, str, str]:
             "no rclpy in this Python",
             "source /opt/ros/jazzy/setup.bash, or run `pip install .`, which installs rclpy too",
         )
-    # Only the extension module fails to load when its libraries are missing.
+    # `import rclpy` succeeds even without the shared libraries of ROS; only this extension module needs them.
     try:
         importlib.import_module("rclpy.impl.implementation_singleton")
     except ImportError as error:
@@ -220,7 +221,7 @@ def check_openxr() -> tuple[str, str, str]:
 
 
 def active_openxr_runtime() -> Path | None:
-    """Manifest of the active OpenXR runtime, searched in the order of the OpenXR loader."""
+    """Return the manifest file of the active OpenXR runtime, found by the search order of the OpenXR loader."""
     named = os.environ.get("XR_RUNTIME_JSON")
     if named:
         return Path(named)

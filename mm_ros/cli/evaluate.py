@@ -1,4 +1,4 @@
-"""`mm_ros evaluate`: measure the avatar on motion capture or sessions."""
+"""`mm_ros evaluate`: measure errors of the avatar on motion capture files or recorded sessions."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
     if args.model and not any(row.name == "learned" for row in rows):
         raise MmRosError("--model applies only to the learned engine: it needs --rows learned")
     settings = _settings(args)
-    paths = expanded(args.paths)  # check the arguments first, because building the default database is slow
+    paths = expanded(args.paths)  # Wrong paths are refused before the slow build of the default database.
     progress = Progress()
     database = args.database or default_database_path(progress)
     keep = bool(args.html or args.video)

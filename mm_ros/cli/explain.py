@@ -1,4 +1,4 @@
-"""`mm_ros explain`: the candidates of one search in a session or a clip."""
+"""`mm_ros explain`: show the winner and the other candidates of one search in a session or a clip."""
 
 from __future__ import annotations
 

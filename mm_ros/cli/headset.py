@@ -1,4 +1,4 @@
-"""`mm_ros headset`: run the graph for a headset's browser, and lead the user into VR."""
+"""`mm_ros headset`: run the graph for the browser of a headset, and print what the user must do to enter VR."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     token = os.environ[TOKEN_VARIABLE] = session_token(certificates.folder() / "token")
     code = os.environ.setdefault(CODE_VARIABLE, PairingCode().digits)
     if args.wifi:
-        certificates.certificates()  # a missing openssl is reported now, not by the node
+        certificates.certificates()  # If openssl is missing, this call reports it before the node starts.
     from mm_ros.cli import warm
 
     print("preparing database and kernels (slow at the first start) …", flush=True)
@@ -98,7 +98,7 @@ def _start(args: argparse.Namespace, processes: Processes, url: str) -> None:
 def _lead(
     args: argparse.Namespace, url: str, code: str, token: str, watch: Watch, ended: Callable[[], str]
 ) -> None:
-    """Print the two ways, then each step of the user until the end."""
+    """Print how to connect the headset by USB or Wi-Fi, then print what the user must do next, until the graph ends."""
     from mm_ros.web.headset import certificates, ways
 
     say(f"the page, also to watch from outside: {url}")
@@ -144,7 +144,7 @@ def say(text: str) -> None:
 
 
 class Watch:
-    """Receives the status of the headset page, like a page that only watches."""
+    """Client of the headset page's server that receives the status, as a page does that only shows the avatar."""
 
     def __init__(self, port: int, token: str) -> None:
         self._port, self._token = port, token
@@ -155,7 +155,7 @@ class Watch:
         self._thread.start()
 
     def wait(self, seconds: float, ended: Callable[[], str]) -> bool:
-        """Wait for the first status; false if a process has ended or the time is over."""
+        """Wait for the first status; return False if `ended()` is true or `seconds` have passed without a status."""
         until = time.monotonic() + seconds
         while self.status is None and time.monotonic() < until and not ended():
             self.wait_for_news(0.2)

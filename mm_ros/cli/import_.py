@@ -1,4 +1,4 @@
-"""`mm_ros import`: convert BVH files of any software into a database, with a report of the assumptions."""
+"""`mm_ros import`: convert BVH files of any software into a database, and report what was assumed about the files."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
     remarks: dict[str, list[Any]] = {}
     try:
         built = _build(args, found, layout, functions, remarks) if args.output is not None else None
-    finally:  # the report is needed most when the build is refused
+    finally:  # The report is also written if the build fails, because it then explains the failure.
         with_remarks(found, remarks)
         print(printable(short_report(found)))
         if report is not None:
@@ -106,10 +106,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _keep_what_is_there(args: argparse.Namespace, report: Path | None) -> None:
-    """Refuse to overwrite inputs and existing files, before any work starts; a joint map, for example, may have been
-    edited by hand.
+    """Raise MmRosError before any work starts if an output would overwrite an input or a file that exists.
 
-    The default report belongs to its database and is replaced with it.
+    Only the report beside a database that is built again may be overwritten.
     """
     inputs = [p.resolve() for p in args.paths]
     for path in (args.output, args.draft_map, report):
@@ -190,8 +189,8 @@ def _files(found: Any) -> list[dict[str, Any]]:
 
 
 def _clip(clip: Any) -> dict[str, Any]:
-    """JSON entry of a clip. `facing_to_way_deg` is the angle between facing and walking direction. The angle is near 0
-    for forward walking, so a large angle shows a wrong facing.
+    """Return the JSON entry of a clip. Its value `facing_to_way_deg` is the angle between facing and walking direction;
+    a large angle in a clip of forward walking shows that the facing was recognized wrongly.
     """
     import numpy as np
 
@@ -211,8 +210,8 @@ def _clip(clip: Any) -> dict[str, Any]:
 def _build(
     args: argparse.Namespace, found: Any, layout: Any, functions: Any, remarks: dict[str, list[Any]]
 ) -> tuple[Any, str]:
-    """Build and write the database; return it with its licence. `remarks` is filled with the notes of the cleaning for
-    each file.
+    """Build and write the database, and return the database and its licence. The dict `remarks` receives for each file
+    a list of what the cleaning of the motion has changed.
     """
     from mm_ros.motion.build import BuildOptions, build_database
     from mm_ros.motion.files import write_database

@@ -1,4 +1,4 @@
-"""`mm_ros info`: contents of BVH files, a database, a session or a model."""
+"""`mm_ros info`: print the contents of BVH files, a database, a session or a model."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     except (TypeError, LookupError, AttributeError, ArithmeticError, ValueError) as error:
         if isinstance(error, MmRosError) or kind == "motion":
             raise
-        # Only this command reads provenance and metadata, so they have not been validated before.
+        # The metadata of the file may be malformed, because no other part of mm_ros reads or checks the metadata.
         raise MmRosError(f"{args.path} is broken: its metadata cannot be shown ({error})") from error
     write_json(args.json, {"kind": kind, **result})
     return 0
@@ -105,9 +105,7 @@ def _database(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _weights(layout: FeatureLayout) -> list[tuple[str, Any]]:
-    """Feature weights that differ from the built-in weights. Docs and benchmarks are valid only for the built-in
-    weights.
-    """
+    """Return the feature weights that differ from the built-in weights, with which all benchmarks were measured."""
     from mm_ros.motion.features import default_layout
 
     usual = {f.name: f.weight for f in default_layout().features}

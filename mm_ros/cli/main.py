@@ -1,7 +1,7 @@
 """The command `mm_ros <verb>`.
 
-A verb is a module of this package with `HELP`, `add_arguments(parser)` and `run(args) -> int`. Only the
-requested verb is imported, so `mm_ros --help` needs neither ROS nor numba.
+Each verb is a module in mm_ros/cli with `HELP`, `add_arguments(parser)` and `run(args) -> int`. Only the module of the
+given verb is imported, so `mm_ros --help` needs neither ROS nor numba.
 """
 
 import argparse
@@ -21,8 +21,8 @@ from mm_ros.cli.output import printable, stdout_kept_for
 
 _COMMANDS = Path(__file__).parent
 
-# One row per verb, in the order of the help text. Each sub-verb has its own file: `bench search` is
-# cli/bench_search.py, `session from-bvh` is cli/session_from_bvh.py.
+# This table lists each verb with its sub-verbs, in the order of the help text. Each sub-verb has its own file, for
+# example cli/bench_search.py for `mm_ros bench search`.
 VERBS: dict[str, tuple[str, ...]] = {
     "demo": (),
     "headset": (),
@@ -69,7 +69,7 @@ RENAMED = {
 
 
 def module_name(*words: str) -> str:
-    """Return the module of a verb. `bench search` gives `bench_search`, and the keyword `import` gives `import_`."""
+    """Return the name of a verb's module: `bench_search` for `mm_ros bench search`, `import_` for `mm_ros import`."""
     name = "_".join(words).replace("-", "_")
     return f"{name}_" if name == "import" else name
 
@@ -79,7 +79,8 @@ def exists(*words: str) -> bool:
 
 
 def one_line_help(*words: str) -> str:
-    """First line of a verb's HELP, parsed from its source because an import may take a second (numba, rclpy, torch)."""
+    """Return the first line of a verb's HELP text. The text is parsed from the source file of the verb, because an
+    import of the module may take a second."""
     tree = ast.parse((_COMMANDS / f"{module_name(*words)}.py").read_text())
     for node in tree.body:
         if isinstance(node, ast.Assign) and any(
@@ -90,7 +91,7 @@ def one_line_help(*words: str) -> str:
 
 
 def available() -> dict[str, tuple[str, ...]]:
-    """Return the rows of VERBS whose modules exist."""
+    """Return those verbs and sub-verbs of the table VERBS whose modules exist."""
     rows = {}
     for verb, subs in VERBS.items():
         here = tuple(sub for sub in subs if exists(verb, sub))
@@ -140,7 +141,7 @@ def verb_parser(*words: str) -> tuple[argparse.ArgumentParser, ModuleType]:
         prog=" ".join(["mm_ros", *words]),
         description=module.HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        # abbreviations are not allowed, because `--only` could then mean another option in some verbs
+        # Abbreviated options are refused, because `--only` could mean a longer option in some verbs.
         allow_abbrev=False,
     )
     module.add_arguments(parser)
@@ -160,8 +161,7 @@ def run_verb(words: Sequence[str], argv: Sequence[str]) -> int:
 
 def _dispatch(argv: Sequence[str]) -> int:
     verbs = available()
-    # The overview of the parser reads the source of every verb, which takes 20 ms. It is therefore made only for help
-    # texts and errors.
+    # The top-level parser is made only for help texts and errors: it reads the files of all verbs, which takes 20 ms.
     verb = argv[0] if argv and argv[0] in verbs else _top_parser().parse_args(argv[:1]).verb
     subs = verbs[verb]
     if not subs:
@@ -179,7 +179,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         ending.say_once()
         return 130
     except Exception as error:
-        if ending.asked():  # a library may have replaced the KeyboardInterrupt by another exception
+        if ending.asked():  # A library may have replaced the KeyboardInterrupt of a Ctrl-C by another exception.
             ending.say_once()
             return 130
         code = _failed(error)
@@ -189,7 +189,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _prepare_end() -> None:
-    """End this process on Ctrl-C and, if the parent process requested it, at the end of the parent."""
+    """Make this process end on Ctrl-C. If the parent process has set MM_ROS_PARENT, also end when the parent ends."""
     ending.forget()
     if ending.PARENT in os.environ:
         from mm_ros.base.process import end_with_parent
@@ -200,15 +200,15 @@ def _prepare_end() -> None:
 
 
 def _failed(error: Exception) -> int | None:
-    """Print an expected error as one sentence and return the exit code. A closed pipe prints nothing. An unexpected
-    error gives None, so that the caller shows its traceback.
+    """Print the text of an expected error and return the exit code. For an unexpected error, print nothing and return
+    None, so that the caller raises the error again.
     """
     if isinstance(error, MmRosError):
         print(f"mm_ros: {printable(str(error))}", file=sys.stderr)
         return 2
     if isinstance(error, BrokenPipeError):
-        # The pipe was closed, as by `mm_ros info … | head`. Without this line, Python would print a second error when
-        # it closes stdout.
+        # The reader of stdout has closed its pipe, as in `mm_ros info … | head`. Without a new target for stdout,
+        # Python would print a second error at its exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     if isinstance(error, OSError) and error.filename is not None:
@@ -218,9 +218,7 @@ def _failed(error: Exception) -> int | None:
 
 
 def _flushed(arguments: Sequence[str]) -> int:
-    """Flush stdout also after `--help` (SystemExit), so that the error of a closed pipe is raised here rather than at
-    exit.
-    """
+    """Run the command and flush stdout, so that a closed pipe raises its error before Python exits."""
     try:
         return _dispatch(arguments)
     finally:

@@ -1,4 +1,4 @@
-"""Output shared by all verbs: a text table and `--json FILE`."""
+"""Output that all verbs share: tables as text, and the JSON file of the option `--json FILE`."""
 
 import argparse
 import json
@@ -26,7 +26,7 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 @contextmanager
 def stdout_kept_for(json_file: Path | None) -> Iterator[None]:
-    """With `--json -`, send all other output to stderr, so that stdout holds only JSON."""
+    """If the option is `--json -`, send all other output to stderr, so that stdout contains only JSON."""
     global _stdout_for_json
     if json_file != STDOUT:
         yield
@@ -48,7 +48,7 @@ def write_json(path: Path | None, value: Any) -> None:
 
 
 def finite(value: Any) -> Any:
-    """Copy of `value` in which None replaces NaN and infinity, because JSON has no such numbers."""
+    """Return a copy of `value` in which None replaces NaN and infinity, because JSON has neither NaN nor infinity."""
     if isinstance(value, dict):
         return {k: finite(v) for k, v in value.items()}
     if hasattr(value, "tolist"):
@@ -64,25 +64,25 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} has no JSON form: {value!r}")
 
 
-# All control characters except newlines, marks that change the text direction, and bytes of file names that are not
-# UTF-8. Such characters could make a terminal hide text or run commands.
+# This pattern matches control characters except newlines, characters that change the direction of text, and bytes that
+# are not UTF-8. In a file name, these characters could make a terminal hide text or run commands.
 _UNSAFE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def printable(text: str) -> str:
-    """Escape unsafe characters of text from a file or a file name."""
+    """Escape the characters of a text that are unsafe to print on a terminal."""
     return _UNSAFE.sub(_escaped, text)
 
 
 def _escaped(found: re.Match[str]) -> str:
     code = ord(found.group())
-    if 0xDC80 <= code <= 0xDCFF:  # a byte that Python could not read as UTF-8
+    if 0xDC80 <= code <= 0xDCFF:  # This code stands for a byte of a file name that is not UTF-8.
         code -= 0xDC00
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Format rows as text; columns of numbers are right-aligned."""
+    """Format a header and rows as a table of text; columns of numbers are right-aligned."""
     header = [printable(h) for h in header]
     cells = [[_cell(value) for value in row] for row in rows]
     widths = [max(len(line[i]) for line in [list(header), *cells]) for i in range(len(header))]

@@ -1,4 +1,4 @@
-"""`mm_ros pose-setup`: download the networks of the pose estimator into the cache."""
+"""`mm_ros pose-setup`: download the networks of the node `pose_estimator` into the cache folder."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ import time
 
 
 class Progress:
-    """Progress callback (what, done, of). On a terminal the callback draws a bar; otherwise it prints one line every
-    ten seconds and for each stage.
+    """Function object that shows progress: `Progress()(what, done, of)`. On a terminal it draws a bar; elsewhere it
+    prints a line every ten seconds and whenever the name `what` of the present step changes.
     """
 
     def __init__(self, quiet: bool = False) -> None:

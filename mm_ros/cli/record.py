@@ -48,8 +48,8 @@ def run(args: argparse.Namespace) -> int:
 
     output = args.output or Path(f"session_{datetime.now():%Y%m%d_%H%M%S}")
     stopped: list[int] = []
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # each of these signals ends the recording properly
-        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # `nohup` ignores this signal
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # `nohup` has made SIGHUP ignored.
             signal.signal(number, lambda got, _: stopped.append(got))
     rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
     overrides = [Parameter("use_sim_time", value=True)] if args.use_sim_time else []
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _spin(node: Any, seconds: float, stopped: list[int]) -> None:
-    """Spin until the time is over or a signal handler has added to `stopped`."""
+    """Run the node for `seconds`, or until a signal handler appends the number of a signal to `stopped`."""
     from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 
     executor = SingleThreadedExecutor()

@@ -1,4 +1,4 @@
-"""`mm_ros replay`: publish a session with its recorded stamps or with current stamps."""
+"""`mm_ros replay`: publish the messages of a recorded session with recorded or present time stamps."""
 
 from __future__ import annotations
 

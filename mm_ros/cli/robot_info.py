@@ -1,4 +1,4 @@
-"""`mm_ros robot info`: the joints, roles, limbs and soles of a robot file."""
+"""`mm_ros robot info`: print the joints, roles, limbs and soles that a robot file contains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`mm_ros robot show`: a film of a robot that follows a session or a clip, beside the avatar."""
+"""`mm_ros robot show`: write a film of a robot that follows a session or a clip, beside the avatar."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`mm_ros session from-bvh`: convert motion capture to a session with truth."""
+"""`mm_ros session from-bvh`: convert motion capture to a session that also contains the true poses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`mm_ros session from-csv`: convert a table of poses to a session."""
+"""`mm_ros session from-csv`: convert a CSV table of tracker poses to a session."""
 
 from __future__ import annotations
 

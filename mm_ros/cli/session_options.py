@@ -1,4 +1,4 @@
-"""Options and output shared by the verbs that create sessions."""
+"""Command-line options and output that the verbs for making sessions share."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BODY_TRACKERS = {
 
 
 def add_devices(parser: argparse.ArgumentParser, noise_m: float = 0.0) -> None:
-    """Add the options for the mounting and the faults of the simulated devices."""
+    """Add the options for the mounting and the tracking errors of simulated trackers to a parser."""
     group = parser.add_argument_group("devices")
     add_faults(group, noise_m)
     add_number(group, "--headset", nargs=3, metavar=("X", "Y", "Z"), help="headset position in head axes [m]")
@@ -43,7 +43,7 @@ def add_devices(parser: argparse.ArgumentParser, noise_m: float = 0.0) -> None:
 
 
 def add_faults(parser: Any, noise_m: float = 0.0) -> None:
-    """Add the options that `faults` reads."""
+    """Add the options for tracking errors of simulated trackers to a parser; the function `faults` reads them."""
     add_number(parser, "--rate", default=90.0, help="sample rate of the simulated trackers (default: %(default)s)")
     add_number(parser, "--seed", default=0, help="seed of the random numbers (default: %(default)s)")
     add_number(
@@ -82,12 +82,12 @@ def simulation(args: argparse.Namespace) -> Simulation:
 
 
 def camera(args: argparse.Namespace) -> Any:
-    """LandmarkSimulation of `--simulated-camera`, or None without the option."""
+    """Return the camera simulation that the option `--simulated-camera` describes, or None without this option."""
     return None if args.simulated_camera is None else camera_of(args.simulated_camera)
 
 
 def check_output(args: argparse.Namespace) -> None:
-    """Refuse an output that exists, before any work starts."""
+    """Raise MmRosError before any work starts if the output exists or cannot be written."""
     refuse_existing(args.output)
     new_folder(args.output)
 

@@ -1,4 +1,4 @@
-"""`mm_ros setup`: install the optional requirements of mm_ros, however mm_ros was installed."""
+"""`mm_ros setup`: install optional Python packages for mm_ros, whichever way mm_ros was installed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PURPOSES = {
     "colcon": "development: colcon",
     "dev": "development: viewer, webxr, openxr, steamvr, robot-out, test, lint, colcon",
 }
-ESTIMATOR = "ai-edge-litert"  # an extra with this requirement also needs the estimator's networks
+ESTIMATOR = "ai-edge-litert"  # If an extra contains this package, `mm_ros setup` also downloads networks.
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -99,7 +99,7 @@ def _install(command: Sequence[str], lines: Sequence[str]) -> None:
 
 
 def _advice(stderr: str, lines: Sequence[str]) -> str:
-    """Error message with advice for a failure of pip."""
+    """Return an error message with advice for a failed run of pip."""
     wanted = shlex.join(lines)
     if "externally-managed-environment" in stderr:
         return (

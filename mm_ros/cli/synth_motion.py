@@ -1,4 +1,4 @@
-"""`mm_ros synth motion`: generate walking from footsteps, as BVH files or as a database."""
+"""`mm_ros synth motion`: generate walking motion from footsteps, and write BVH files or a database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`mm_ros synth session`: write a session of the synthetic user with truth."""
+"""`mm_ros synth session`: write a session of a synthetic user, with the user's true poses."""
 
 from __future__ import annotations
 

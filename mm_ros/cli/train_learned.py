@@ -1,4 +1,4 @@
-"""`mm_ros train learned`: train the learned engine of a database as one ONNX file."""
+"""`mm_ros train learned`: train the networks that replace the search in a database, and write one ONNX file."""
 
 import argparse
 import time

@@ -1,4 +1,4 @@
-"""`mm_ros train orientation`: train the facing network on motion capture as one ONNX file."""
+"""`mm_ros train orientation`: train the facing network on motion capture, and write one ONNX file."""
 
 import argparse
 import sys
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
         options = tuned(clips, options, args.tune, progress)
     credit = args.credit or licence
 
-    # validation is slower than training, so the network is kept when Ctrl-C ends the validation
+    # The network is written before its validation, so that a Ctrl-C during the slow validation does not lose it.
     def early(outcome: Outcome) -> None:
         save(outcome, args.output, options, clips, credit)
 
@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def report(figures: dict[str, Any]) -> str:
-    """Tables of facing errors in degrees, one for each treatment of the head marker bias."""
+    """Return one table of facing errors [deg] for each treatment of the bias of the head markers."""
     parts = []
     for title, results in figures.items():
         rows = [
@@ -97,7 +97,7 @@ def report(figures: dict[str, Any]) -> str:
 
 
 def doubts(figures: dict[str, Any]) -> list[str]:
-    """Warnings about a network that is unvalidated or not better than headset-forward; empty for a good one."""
+    """Return warnings if the network was not validated or is not better than using the headset's yaw as the facing."""
     if not figures:
         return ["warning: the network was not validated (--folds 0) and may be worse than headset-forward"]
     worse = [

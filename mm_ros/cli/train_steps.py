@@ -1,4 +1,4 @@
-"""`mm_ros train steps`: train the network that estimates the user's steps as one ONNX file."""
+"""`mm_ros train steps`: train the network that estimates the user's steps, and write one ONNX file."""
 
 import argparse
 import hashlib
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     options = TrainOptions(seed=args.seed, batches=args.batches, plan=plan)
     started = {"started_from_sha256": hashlib.sha256(args.continue_from.read_bytes()).hexdigest()} if start else {}
     progress = Progress()
-    tried: dict[int, float] = {}  # batches → score
+    tried: dict[int, float] = {}  # maps a number of batches to the score of the network
     candidate = args.output.with_suffix(".candidate.onnx")
     best: dict[str, Any] = {}
 

@@ -1,4 +1,4 @@
-"""Shared parts of the training commands: options, checks and the motion to train on."""
+"""Options, checks and reading of motion that all `mm_ros train` commands share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mm_ros.cli.progress import Progress
 
 
 def add_common(parser: argparse.ArgumentParser, credit: str = "the line in the database") -> None:
-    """Add the options of every training command."""
+    """Add the options that all `mm_ros train` commands have to a parser."""
     add_output(parser, "ONNX file to write", required=True)
     parser.add_argument(
         "--credit", default="", metavar="TEXT", help=f"credit line for the data (default: {credit})"
@@ -26,15 +26,14 @@ def add_common(parser: argparse.ArgumentParser, credit: str = "the line in the d
 
 
 def add_data(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a training command that reads motion capture, including the options of every training command.
-    """
+    """Add the options of a `mm_ros train` command that reads motion capture to a parser."""
     add_motion(parser, "--data", "BVH files, folders or archives", required=True)
     parser.add_argument("--options", type=Path, metavar="YAML", help="assumptions about the files (see mm_ros import)")
     add_common(parser, "built-in for CMU data")
 
 
 def check(args: argparse.Namespace, *positive: str) -> None:
-    """Refuse an output that cannot be written, and options named in `positive` that are below 1."""
+    """Raise MmRosError if the output file cannot be written, or if an option named in `positive` is below 1."""
     if not args.output.parent.is_dir():
         raise MmRosError(f"cannot write {args.output}: its folder does not exist")
     if args.output.exists() and not args.force:
@@ -51,7 +50,7 @@ def need_torch() -> None:
 
 
 def read_clips(args: argparse.Namespace) -> tuple[list[Any], str]:
-    """Return the clips of --data and their licence."""
+    """Read the motion that the option --data names, and return its clips and its licence."""
     from mm_ros.motion.importing import ImportOptions, import_files, read_options
 
     options = read_options(args.options) if args.options else ImportOptions()

@@ -1,4 +1,4 @@
-"""`mm_ros up`: run the whole graph in one process, without ros2 launch."""
+"""`mm_ros up`: run all nodes of the graph in one process, without `ros2 launch`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mm_ros.cli.arguments import Number, add_database, add_number, avatar
 from mm_ros.ros import graph
 from mm_ros.trajectory import CONTROLS
 
-BITS = 63  # maximum number of bits of an integer parameter of ROS, without its sign
+BITS = 63  # An integer parameter of ROS has at most this number of bits, without its sign.
 DEGREES_OF_JOINTS = Number(-360.0, 360.0, "DEG")
 
 HELP = "start the graph (trackers → pose → TF) in one process"
@@ -139,7 +139,7 @@ def _run_several(args: argparse.Namespace) -> int:
 
 
 def _nodes(args: argparse.Namespace) -> list[tuple[graph.Node, list[Any]]]:
-    """The nodes of one avatar as described in the graph, each with its parameters."""
+    """Return the nodes that one avatar needs, each with the parameters from the command line."""
     extra = ["visualizer"] * args.visualizer + ["pose_estimator"] * bool(args.camera)
     extra += ["robot_follower"] * bool(args.urdf)
     nodes = [n for n in graph.nodes_for(args.control, extra) if n.name != "tracker_bridge" or args.trackers != "none"]
@@ -147,12 +147,12 @@ def _nodes(args: argparse.Namespace) -> list[tuple[graph.Node, list[Any]]]:
 
 
 def _makers(nodes: list[tuple[graph.Node, list[Any]]], **more: str) -> list[Callable[..., Any]]:
-    """Functions that make these nodes."""
+    """Return for each node a function that makes the node."""
     return [partial(n.node_class(), parameter_overrides=given, **more) for n, given in nodes]
 
 
 def _users(args: argparse.Namespace) -> list[argparse.Namespace]:
-    """The arguments of each avatar of `--avatars` or `--users`."""
+    """Return the command-line arguments of each avatar that the option `--avatars` or `--users` describes."""
     from mm_ros.ros.several import users_of
 
     if args.trackers not in ("", "synthetic") or args.place or args.camera:
@@ -165,8 +165,7 @@ def _users(args: argparse.Namespace) -> list[argparse.Namespace]:
 
 
 def _load_once(database: Path | None) -> None:
-    """Load kernels, libraries and the synthetic user's motion before the fork, so that the processes share this memory.
-    """
+    """Load compiled functions, libraries and motion before the fork, so that the forked processes share this memory."""
     from mm_ros.cli.warm import load_kernels
     from mm_ros.tracking.sources.synthetic import first_segment
 
@@ -183,9 +182,9 @@ def _config(args: argparse.Namespace) -> list[str]:
 
 
 def overrides(node: str, args: argparse.Namespace) -> list[Any]:
-    """Parameters of one node from the command line; all others come from --config or the defaults.
+    """Return the parameters of one node that the command line sets.
 
-    The ROS argument `-p node:name:=value` is not used because it silently ignores nodes in a namespace.
+    The ROS argument `-p node:name:=value` is not used, because ROS ignores it for nodes in a namespace.
     """
     from rclpy.parameter import Parameter
 
@@ -217,7 +216,7 @@ def overrides(node: str, args: argparse.Namespace) -> list[Any]:
 
 
 def parameters(node: str, pairs: Sequence[str]) -> dict[str, Any]:
-    """Parameters of `node` among all `NODE.NAME=VALUE` pairs; raise MmRosError for an unknown node or parameter."""
+    """Return the parameters of `node` from texts of the form NODE.NAME=VALUE; raise MmRosError for unknown names."""
     from mm_ros.base.renamed import refuse_renamed
 
     out = {}
@@ -238,7 +237,7 @@ def parameters(node: str, pairs: Sequence[str]) -> dict[str, Any]:
 
 
 def _as(default: Any, text: str) -> Any:
-    """Parse a value to the type of its default; the node itself refuses a value of another type."""
+    """Parse the text of a parameter value to the type of the parameter's default, or return the text if this fails."""
     if isinstance(default, str):
         return text
     try:
@@ -250,12 +249,12 @@ def _as(default: Any, text: str) -> Any:
         return [float(v) for v in value]
     mixed = len(kinds) > 1 or kinds & {list, dict, type(None)}
     if mixed or isinstance(value, dict) or (isinstance(value, int) and value.bit_length() > BITS):
-        return text  # a parameter of ROS cannot hold such a value
+        return text  # A parameter of ROS cannot hold mixed lists, maps or integers of more than 63 bits.
     return float(value) if isinstance(default, float) and isinstance(value, int) else value
 
 
 def _in_radians(text: str) -> str:
-    """Convert `JOINT=DEG,…` to radians for the node's parameter."""
+    """Convert the angles in a text of the form JOINT=DEG,… from degrees to radians."""
     out = []
     for part in filter(None, (p.strip() for p in text.split(","))):
         name, _, value = part.partition("=")

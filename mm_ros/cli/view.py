@@ -1,4 +1,4 @@
-"""`mm_ros view`: run the viewer for a graph in another process."""
+"""`mm_ros view`: run the browser viewer for a graph that runs in another process."""
 
 from __future__ import annotations
 
@@ -36,7 +36,6 @@ def run(args: argparse.Namespace) -> int:
     from mm_ros.ros.nodes.viewer import Viewer
 
     given = {"host": args.host, "port": args.port, "avatars": args.show, "urdf": args.urdf}
-    # The values are not passed by `-p`, which parses them as YAML: `::` is not valid YAML, and `true` would not be a
-    # name.
+    # ROS would read the values of `-p` as YAML, in which the address `::` is invalid and the name `true` is no text.
     overrides = [Parameter(name, value=value) for name, value in given.items() if name != "urdf" or value]
     return run_all([partial(Viewer, parameter_overrides=overrides)])

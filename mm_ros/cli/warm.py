@@ -1,4 +1,4 @@
-"""`mm_ros warm`: build the database and compile the kernels in advance."""
+"""`mm_ros warm`: build the default database and compile the functions of numba in advance."""
 
 import argparse
 import time
@@ -23,8 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     start = time.monotonic()
-    # If five nodes start at once, four of them wait here for the first one, so that the kernels are compiled only once.
-    # The name of the lock contains the key, because another checkout compiles other kernels.
+    # The lock makes nodes that start together wait for the first one, so that the functions are compiled only once.
     with locked(f"warm-{kernels_key()}"):
         path = args.database or _make_database(args.control, args.quiet)
         frames = _frames(path)
@@ -51,7 +50,7 @@ def _frames(path: Path) -> int:
 
 
 def load_kernels(path: Path | None = None) -> None:
-    """Run one avatar for some steps, so that all kernels of a frame are compiled or loaded from the cache."""
+    """Run one avatar for some steps, so that all functions that a step calls are compiled or loaded from the cache."""
     from mm_ros.avatar import Avatar
     from mm_ros.body.shape import room_joints
     from mm_ros.body.types import rest_pose
@@ -66,15 +65,15 @@ def load_kernels(path: Path | None = None) -> None:
     avatar.facing.fusion.warm_up()
     tracker_gate.warm_up()
     Room()
-    room_joints(rest_pose(database.skeleton))  # viewer and visualizer use these kernels
-    if find_spec("daqp") is not None:  # extra 'robot'
+    room_joints(rest_pose(database.skeleton))  # The nodes `viewer` and `visualizer` call this function.
+    if find_spec("daqp") is not None:  # daqp is a part of the extra 'robot'.
         from mm_ros.robot import follow
 
         follow.warm_up()
 
 
 class _Progress:
-    """Progress callback that prints a line at every 10 %."""
+    """Function object that prints a line of progress at every 10 %."""
 
     def __init__(self) -> None:
         self._last = ("", -1)
