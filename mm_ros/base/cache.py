@@ -51,8 +51,7 @@ def cache_root_by_default() -> Path:
 
 def writable_root() -> Path:
     """Return the cache folder and create it if it is missing. If the cache folder cannot be created or written, return
-    a private temporary folder and print a warning.
-    """
+    a private temporary folder and print a warning."""
     root, fallback = cache_root(), _temporary()
     if root != fallback and _can_write(root):
         return root

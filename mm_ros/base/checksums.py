@@ -70,8 +70,7 @@ class BodyChecksums:
 
 class SoundFile:
     """An empty file in the cache folder that marks another file as checked. The name of the mark is made from device,
-    inode, size, modification time and header checksum of the checked file.
-    """
+    inode, size, modification time and header checksum of the checked file."""
 
     def __init__(self, path: Path, header_crc: int) -> None:
         at = path.stat()

@@ -57,8 +57,7 @@ def resolved(known: Mapping[str, Sequence[str]], names: Sequence[str]) -> list[s
 
 def missing(lines: Sequence[str]) -> list[str]:
     """Return the requirement lines whose package is not installed in this Python. Lines with an environment marker (;)
-    are skipped, because such a line applies only to some versions of Python.
-    """
+    are skipped, because such a line applies only to some versions of Python."""
     return [line for line in lines if ";" not in line and not _is_installed(line)]
 
 

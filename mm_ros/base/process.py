@@ -30,8 +30,7 @@ LOOK_S = 0.5  # The longest wait for the end of a child process [s]. A lost Ctrl
 
 def settle() -> None:
     """Freeze the heap, so that the garbage collector skips all present objects and forked processes share their memory.
-    Also make Linux wake this thread without its default delay of 50 µs.
-    """
+    Also make Linux wake this thread without its default delay of 50 µs."""
     gc.collect()
     _libc_call("malloc_trim", 0)
     gc.freeze()

@@ -123,8 +123,7 @@ def figures(value: Any, name: str = "") -> dict[str, float]:
 
 def ratios(old: dict[str, Any], new: dict[str, Any]) -> list[tuple[str, str, str, str]]:
     """Return a row (name, old value, new value, new / old) for each positive number that both reports contain. The row
-    whose ratio is farthest from 1 comes first.
-    """
+    whose ratio is farthest from 1 comes first."""
     before, after = ({k: v for k, v in figures(r).items() if not k.startswith("machine")} for r in (old, new))
     both = [(k, before[k], after[k]) for k in before if k in after and before[k] > 0 and after[k] > 0]
     both.sort(key=lambda row: -abs(math.log(row[2] / row[1])))

@@ -82,8 +82,7 @@ def measure_gate() -> dict[str, float]:
 
 def measure_occlusion() -> dict[str, float]:
     """Measure how `TrackerGate` treats an occluded controller that drifts, is reported as tracked, and then jumps back
-    by 73 cm (a case that NVIDIA/IsaacTeleop#731 describes).
-    """
+    by 73 cm (a case that NVIDIA/IsaacTeleop#731 describes)."""
     from mm_ros.body.types import LEFT_HAND_ROLE, TRACKED, TrackerFrame
     from mm_ros.tracking.gate import TrackerGate
 

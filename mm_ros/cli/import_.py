@@ -190,8 +190,7 @@ def _files(found: Any) -> list[dict[str, Any]]:
 
 def _clip(clip: Any) -> dict[str, Any]:
     """Return the JSON entry of a clip. Its value `facing_to_way_deg` is the angle between facing and walking direction;
-    a large angle in a clip of forward walking shows that the facing was recognized wrongly.
-    """
+    a large angle in a clip of forward walking shows that the facing was recognized wrongly."""
     import numpy as np
 
     from mm_ros.motion.kinds import root_motion
@@ -211,8 +210,7 @@ def _build(
     args: argparse.Namespace, found: Any, layout: Any, functions: Any, remarks: dict[str, list[Any]]
 ) -> tuple[Any, str]:
     """Build and write the database, and return the database and its licence. The dict `remarks` receives for each file
-    a list of what the cleaning of the motion has changed.
-    """
+    a list of what the cleaning of the motion has changed."""
     from mm_ros.motion.build import BuildOptions, build_database
     from mm_ros.motion.files import write_database
 

@@ -201,8 +201,7 @@ def _prepare_end() -> None:
 
 def _failed(error: Exception) -> int | None:
     """Print the text of an expected error and return the exit code. For an unexpected error, print nothing and return
-    None, so that the caller raises the error again.
-    """
+    None, so that the caller raises the error again."""
     if isinstance(error, MmRosError):
         print(f"mm_ros: {printable(str(error))}", file=sys.stderr)
         return 2

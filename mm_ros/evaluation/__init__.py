@@ -1,1 +1,1 @@
-"""Run the avatar on clips and sessions and compare it with the truth and with baselines."""
+"""Run the avatar on clips and sessions, and compare its motion with the user's true motion and with baselines."""

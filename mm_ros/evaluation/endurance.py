@@ -1,4 +1,4 @@
-"""Endurance test: detect drift to a mean pose and failures under noise on minutes of synthetic input."""
+"""Endurance test: run minutes of noisy synthetic input, and measure whether the avatar drifts to a mean pose."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ SETTLED_S = 0.25
 
 
 def wandering(times: tuple[float, ...], seconds: float, seed: int = 0, noise: float = 0.0) -> Iterator[Trajectory]:
-    """Desired trajectories of a user who changes speed and direction every few seconds.
+    """Yield desired trajectories of a simulated user who changes speed and direction every few seconds.
 
-    `noise`: standard deviation of the noise in each frame, in metres and radians.
+    `noise` is the standard deviation of random errors in each frame, in metres for positions and radians for angles.
     """
     rng = np.random.default_rng(seed)
     position, velocity, yaw = np.zeros(2), np.zeros(2), 0.0
@@ -47,7 +47,8 @@ def wandering(times: tuple[float, ...], seconds: float, seed: int = 0, noise: fl
 
 
 def endure(stage: Any, times: tuple[float, ...], minutes: float, seed: int = 0, noise: float = 0.0) -> dict[str, Any]:
-    """For each minute: distance of the joints from their mean pose, speed of the toes, distance from the target."""
+    """Run `stage` for `minutes`, and return for each minute how far joints are from their mean position, how fast the
+    toes move, and how far the root is from the desired position."""
     poses, far = [], []
     for desired in wandering(times, 60 * minutes, seed, noise):
         pose = stage.step(desired)[0]

@@ -1,4 +1,4 @@
-"""Evaluation of paths without the command line; `mm_ros evaluate` calls it."""
+"""Evaluation of clips and sessions as a function for Python programs; `mm_ros evaluate` calls this function."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ from mm_ros.tracking.hand_poses import ESTIMATED
 from mm_ros.tracking.landmark_simulation import COMMON, LandmarkSimulation
 from mm_ros.tracking.simulation import Simulation
 
-# The median difference is about 0.001° for the same clip and at least 1° for another recording of the same person.
+# Two clips count as the same if the rotations of these joints agree. Their median difference is about 0.001° for copies
+# of one recording, and at least 1° for two recordings of one person.
 COMPARED = [HEAD, NECK, LEFT_UPPER_ARM, LEFT_LOWER_ARM, RIGHT_UPPER_ARM, RIGHT_LOWER_ARM]
 SAME_RAD = 0.003
 
@@ -41,7 +42,8 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Evaluation:
-    """`table`: the content of --json; `outcomes`: per-clip results, with the frames for reports."""
+    """Result of an evaluation: `table` holds what `mm_ros evaluate --json` writes; `outcomes` holds the results of each
+    clip."""
 
     table: dict[str, Any]
     outcomes: list[run.Outcome] = field(default_factory=list)
@@ -84,16 +86,17 @@ def evaluate(
 
 
 def clips_in(database: MotionDatabase, clips: Sequence[Clip]) -> list[str]:
-    """Names of those clips that the database contains completely or in part.
+    """Return the names of those clips that the database contains completely or in part.
 
-    The comparison uses arm and head rotations, which building a database does not change, and ignores file names.
+    File names are ignored; rotations of arms and head are compared, because building a database does not change them.
     """
     known = np.asarray(database.rotations)[:, COMPARED]
     return [c.name for c in clips if _is_in(known, resample(c, database.rate).rotations[:, COMPARED])]
 
 
 def _is_in(known: F32, own: F32) -> bool:
-    """Find three probe frames of `own` (F, K, 4) in `known` (N, K, 4) and compare all frames from each match."""
+    """Return whether the rotations `own` (F, K, 4) occur in the rotations `known` (N, K, 4). Three frames of `own` are
+    searched in `known`, and the frames around each match are compared."""
     for probe in (len(own) // 4, len(own) // 2, 3 * len(own) // 4):
         row = int(np.abs(np.einsum("nkc,kc->nk", known, own[probe])).sum(axis=1).argmax())
         rows = np.clip(row - probe + np.arange(len(own)), 0, len(known) - 1)
@@ -104,7 +107,7 @@ def _is_in(known: F32, own: F32) -> bool:
 
 
 def expanded(paths: Sequence[Path]) -> list[Path]:
-    """Replace patterns and folders of tables by the paths of their files. A missing path is refused."""
+    """Return the paths of all files that the patterns and folders in `paths` contain; refuse a path without a file."""
     out: list[Path] = []
     for p in paths:
         found = [p] if p.exists() else [Path(name) for name in sorted(glob(str(p), recursive=True))]
@@ -119,9 +122,8 @@ def expanded(paths: Sequence[Path]) -> list[Path]:
 
 
 def read_inputs(paths: Sequence[Path], tell: Progress) -> list[tuple[str, Any, Landings | None]]:
-    """Read tables (CSV) and sessions (rosbag2 folders or files), with the marked footfalls in the same folder; import
-    all other paths as motion files.
-    """
+    """Read CSV tables and sessions (rosbag2), each with the file of marked footfalls in its folder, and read all other
+    paths as motion files."""
     paths = expanded(paths)
     sessions = [p for p in paths if is_session(p)]
     tables = [p for p in paths if p.suffix.lower() == ".csv" and p.is_file()]
@@ -145,7 +147,7 @@ def read_inputs(paths: Sequence[Path], tell: Progress) -> list[tuple[str, Any, L
 
 
 def footfalls_of(given: Any, path: Path) -> Landings:
-    """Marked footfalls in seconds: in a table's own clock, else after the first sample."""
+    """Return the times [s] of the marked footfalls, in the clock of a table, or after the first sample of a session."""
     return read_footfalls(path, given.began if isinstance(given, Table) else 0.0)
 
 

@@ -1,4 +1,4 @@
-"""Explain a search: its query, its winner and its runners-up."""
+"""Explain why a search has chosen its winner: the query, the winner and the next best candidates with their costs."""
 
 from __future__ import annotations
 
@@ -26,18 +26,21 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Explanation:
-    at: float  # s; time of the search after the start of the recording
+    at: float  # time of the search [s] after the start of the recording
     match: Match
     winner: Candidate
     runners_up: tuple[Candidate, ...]
-    current: Candidate | None  # frame that would be played without a search
-    query: dict[str, list[float]]  # in physical units
+    current: Candidate | None  # the frame that would be played if no search had run
+    query: dict[str, list[float]]
 
 
 def explain(
     track: TrackerTrack, avatar: Avatar, at: float, k: int = 5, calibrations: Mapping[int, Calibration] | None = None
 ) -> Explanation:
-    """Explain the last search at or before `at` seconds. `calibrations` has the same meaning as in `run_chain`."""
+    """Explain the last search that runs at most `at` seconds after the start of the recording `track`.
+
+    `calibrations` maps the index of a sample to the calibration that takes effect before this sample.
+    """
     last = (track.stamps_ns[-1] - track.stamps_ns[0]) * 1e-9
     if not 0 <= at <= last:
         raise MmRosError(f"--at: expected 0 to {last:.2f} s, came {at:g}")
@@ -65,7 +68,8 @@ def explain(
 def _explained(avatar: Avatar, match: Match, t: float, before: int, k: int) -> Explanation:
     database = avatar.matcher.database
     layout, others = database.layout, [int(f) for f in match.runner_up_frames if f >= 0][:k]
-    # Between two frames the search compares the nearer one, but `frame` is rounded down.
+    # The played time can lie between two frames: the search compares the nearer frame, but `match.frame` is rounded
+    # down.
     shown = match.frame + int(not np.array_equal(database.features[match.frame], match.winner))
     physical = match.query * database.feature_std + database.feature_mean
     return Explanation(
@@ -86,7 +90,7 @@ def _candidate(database: MotionDatabase, match: Match, frame: int) -> Candidate:
 
 
 def lines(e: Explanation) -> list[list[str]]:
-    """Table with one row per candidate and one column per feature; the first row holds the headings."""
+    """Return a table with one row per candidate and one column per feature; the first row contains the headings."""
     names = list(e.winner.by_feature)
     out = [["", "clip", "at s", "frame", "cost", *names]]
     rows: list[tuple[str, Candidate]] = [("winner", e.winner)]

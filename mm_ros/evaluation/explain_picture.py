@@ -1,4 +1,4 @@
-"""Picture of the winner of a search and its runners-up, side by side."""
+"""Picture that shows the winner of a search and the next best candidates side by side."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from mm_ros.show.render import ACCENT, BODY, GHOST, contact_sheet, follow, rende
 
 
 def write_picture(path: Path, database: MotionDatabase, e: Explanation) -> None:
-    """Write the picture. Blue: winner; orange: continued frame; sand: runners-up."""
+    """Write the picture. The winner is blue, the frame that would be played without a search is orange, and the next
+    best candidates are sand-coloured."""
     shown = [(e.winner.frame, BODY)]
     shown += [(e.current.frame, ACCENT)] if e.current else []
     shown += [(c.frame, GHOST) for c in e.runners_up]

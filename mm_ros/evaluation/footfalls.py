@@ -1,7 +1,7 @@
-"""Touchdowns and stillness of two feet, and how well those of an avatar agree with the user's.
+"""Times at which the feet touch down or stand still, and how well the avatar's feet agree with the user's feet.
 
 A touchdown is the moment when the speed of a foot falls below LANDED_SPEED, after the foot was faster than SWING_SPEED
-and moved by LIFTED_M or more from its last stance. Speeds are those of the mean velocity over SMOOTHED_S.
+and moved by LIFTED_M or more from its last stance. The velocity of a foot is averaged over SMOOTHED_S seconds.
 """
 
 from __future__ import annotations
@@ -15,27 +15,26 @@ from mm_ros.body.types import F64
 
 SMOOTHED_S = 0.1
 SWING_SPEED, LANDED_SPEED, LIFTED_M = 0.25, 0.12, 0.06  # m/s, m/s, m
-STILL_SPEED = 0.1  # m/s; a foot that is slower than this counts as still
-SAME_EVENT_S = 0.2  # maximum time between two matching touchdowns of one foot.
-NEAR_S = 0.3  # s; a touchdown is a phantom if the user has no touchdown of either foot within this time
-# Time shifts, as shares of the duration, with which the agreement by chance is computed
+STILL_SPEED = 0.1  # A foot that is slower than this counts as still [m/s].
+SAME_EVENT_S = 0.2  # Touchdowns of the avatar and of the user count as the same step within this time [s].
+NEAR_S = 0.3  # A touchdown of the avatar is a phantom step if the user has none within this time [s].
+# The user's feet are shifted in time by these shares of the duration, to compute how well feet agree by chance.
 SHIFTS = tuple(0.1 + 0.8 * ((k * 0.618034) % 1.0) for k in range(1, 9))
 
-Landings = tuple[F64, F64]  # sorted times [s] of the touchdowns of the left and the right foot
+Landings = tuple[F64, F64]  # the sorted times [s] of the touchdowns of the left and of the right foot
 
 
 @dataclass(frozen=True)
 class Feet:
-    """Motion of two feet. `still` (F, 2): 1 still, 0 moving, NaN unknown; None without positions. `landings`: times of
-    the touchdowns; None if unknown.
-    """
+    """Motion of two feet. `still` (F, 2) is 1 for a still foot, 0 for a moving foot and NaN if unknown in this frame.
+    `landings` holds the times of the touchdowns, or None if the touchdowns are unknown."""
 
     still: F64 | None
     landings: Landings | None
 
 
 def feet_of(points: F64, dt: float) -> Feet:
-    """Feet from their positions (F, 2, 3), NaN where unknown, every `dt` seconds."""
+    """Compute the motion of two feet from their positions (F, 2, 3) every `dt` seconds; unknown positions are NaN."""
     speeds = np.stack([smoothed_speed(points[:, side], dt) for side in range(2)], axis=1)
     still = np.where(np.isfinite(speeds), (speeds < STILL_SPEED).astype(np.float64), np.nan)
     known = np.isfinite(speeds).any(0)
@@ -44,7 +43,7 @@ def feet_of(points: F64, dt: float) -> Feet:
 
 
 def smoothed_speed(points: F64, dt: float) -> F64:
-    """Speed (F,) of the mean velocity over SMOOTHED_S around each frame of `points` (F, 3)."""
+    """Return the speed (F,) of a point with the positions `points` (F, 3), averaged over SMOOTHED_S seconds."""
     half = max(round(SMOOTHED_S / 2 / dt), 1)
     frames = np.arange(len(points))
     first, last = np.maximum(frames - half, 0), np.minimum(frames + half, len(points) - 1)
@@ -52,9 +51,9 @@ def smoothed_speed(points: F64, dt: float) -> F64:
 
 
 def touchdowns(points: F64, speeds: F64, dt: float) -> F64:
-    """Times [s] at which the foot touches down, interpolated between frames."""
+    """Return the times [s] at which a foot touches down, interpolated between the frames."""
     out: list[float] = []
-    stood: F64 | None = None  # position of the last stance of the foot
+    stood: F64 | None = None  # position of the foot in its last stance
     swings, farthest = False, 0.0
     for i, speed in enumerate(speeds.tolist()):
         if not np.isfinite(speed) or not np.isfinite(points[i]).all():
@@ -76,9 +75,8 @@ def touchdowns(points: F64, speeds: F64, dt: float) -> F64:
 
 
 def agreement(user: Feet, other: Feet, seconds: float) -> tuple[dict[str, float], F64]:
-    """Counts that can be added over clips, and the delays [s] of the matching touchdowns; a positive delay means that
-    the avatar is late.
-    """
+    """Compare the feet of the avatar (`other`) with those of the user. Return counts, which can be added over clips,
+    and the delays [s] of matching touchdowns; a positive delay means that the avatar's foot lands after the user's."""
     out: dict[str, float] = {}
     if user.still is not None and other.still is not None:
         n = min(len(user.still), len(other.still))
@@ -105,7 +103,7 @@ def agreement(user: Feet, other: Feet, seconds: float) -> tuple[dict[str, float]
 
 
 def chance(user: Feet, other: Feet, seconds: float, dt: float) -> dict[str, float]:
-    """Mean counts of `agreement` when the user's feet are shifted in time, cyclically, by each of SHIFTS."""
+    """Return the counts of `agreement` that arise by chance: the mean over cyclic shifts of the user's feet in time."""
     total: dict[str, float] = {}
     for share in SHIFTS:
         still = None if user.still is None else np.roll(user.still, round(share * len(user.still)), axis=0)
@@ -118,7 +116,8 @@ def chance(user: Feet, other: Feet, seconds: float, dt: float) -> dict[str, floa
 
 
 def figures(counts: dict[str, float], delays: F64) -> dict[str, float]:
-    """Figures that follow from the added counts of `agreement`; figures without any samples are left out."""
+    """Compute the metrics of the feet from the counts and delays that `agreement` returns for one or more clips.
+    Metrics without any samples are left out."""
     c, out = counts, dict[str, float]()
     if c.get("still") and c.get("moving"):
         out["contact_agreement"] = (c["still_too"] / c["still"] + c["moving_too"] / c["moving"]) / 2
@@ -136,7 +135,8 @@ def figures(counts: dict[str, float], delays: F64) -> dict[str, float]:
 
 
 def pairs(a: F64, b: F64, within: float) -> Any:
-    """One-to-one pairs (P, 2) of indices with |a − b| ≤ `within`, the nearest first."""
+    """Match each time in `a` with at most one time in `b`, nearest pairs first, if |a − b| ≤ `within`. The result
+    (P, 2) holds the index in `a` and the index in `b` of each pair."""
     apart = np.abs(a[:, None] - b[None, :]) if len(a) and len(b) else np.zeros((0, 0))
     candidates = np.argwhere(apart <= within + 1e-9)
     used_a, used_b, out = set[int](), set[int](), []
@@ -149,13 +149,13 @@ def pairs(a: F64, b: F64, within: float) -> Any:
 
 
 def _delays(user: F64, other: F64) -> F64:
-    """Delays [s] of the touchdowns of one foot that match those of the user."""
+    """Return how much later [s] one foot of the avatar touches down than the user's foot, for each matching pair."""
     matched = pairs(user, other, SAME_EVENT_S)
     return np.asarray(other[matched[:, 1]] - user[matched[:, 0]])
 
 
 def _merged(landings: Landings) -> tuple[F64, F64]:
-    """Times of both feet in order, and the foot (0 left, 1 right) of each."""
+    """Return the touchdowns of both feet in the order of time, and the foot (0 left, 1 right) of each touchdown."""
     times = np.concatenate(landings)
     feet = np.repeat([0.0, 1.0], [len(t) for t in landings])
     order = np.argsort(times, kind="stable")
@@ -163,7 +163,8 @@ def _merged(landings: Landings) -> tuple[F64, F64]:
 
 
 def _distance_to(times: F64, others: F64) -> F64:
-    """Distance of each time to the nearest of the others; infinite without any."""
+    """Return the distance of each element of `times` from the nearest element of `others`; infinite if there is
+    none."""
     if not len(others) or not len(times):
         return np.full(len(times), np.inf)
     return np.asarray(np.abs(times[:, None] - others[None, :]).min(1))

@@ -1,4 +1,4 @@
-"""Error of the predicted facing for each convention of hand poses, on clips with simulated controllers."""
+"""Measure how the convention of controller poses affects the predicted facing, on clips with simulated controllers."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from mm_ros.tracking.hand_poses import ESTIMATED, HAND_POSES, hand_in_device
 from mm_ros.tracking.hands import HandSettings, HandStage
 from mm_ros.tracking.simulation import TrackerTrack
 
-Errors = dict[str, F64]  # maps "CONVENTION" or "CONVENTION estimated" to the error of each frame [deg]
+Errors = dict[str, F64]  # maps the name of a convention of controller poses to the facing error of each frame [deg]
 
 
 def facing_errors(
     track: TrackerTrack, truth: Truth, calibration: Calibration, settings: OrientationSettings, model: FacingModel
 ) -> Errors:
-    """Errors with the convention declared, and with the convention estimated from the motion."""
+    """Return the facing errors for each convention of controller poses, both if the user states the convention and if
+    the convention is estimated from the motion ("NAME estimated")."""
     out = {}
     for name in HAND_POSES:
         for given, label in ((name, name), (ESTIMATED, f"{name} {ESTIMATED}")):
@@ -38,7 +39,7 @@ def facing_errors(
 
 
 def in_convention(frame: TrackerFrame, name: str) -> TrackerFrame:
-    """Replace the hands of a frame by the device poses of a convention, in place."""
+    """Convert the hand poses of a frame to controller poses of the convention `name`, in place."""
     for side in range(2):
         role, device = LEFT_HAND_ROLE + side, hand_in_device(name, side)
         q = rot.multiply(frame.rotations[role], rot.inverse(device[3:]))
@@ -50,7 +51,7 @@ def in_convention(frame: TrackerFrame, name: str) -> TrackerFrame:
 
 
 def pooled(parts: list[Errors]) -> dict[str, Any]:
-    """Mean, median, p95 and p99 over the frames of all clips."""
+    """Return mean, median, p95 and p99 of the facing errors of all clips, for each convention of controller poses."""
     return {name: m.summarise(np.concatenate([p[name] for p in parts])) for name in (parts[0] if parts else ())}
 
 

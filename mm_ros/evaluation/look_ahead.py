@@ -1,4 +1,4 @@
-"""Errors of the predicted trajectory, compared with constant velocity of the raw headset."""
+"""Errors of the predicted path of the user, compared with the assumption that the headset keeps its velocity."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ from mm_ros.evaluation.replay_chain import ChainResult
 from mm_ros.motion.features import HORIZON_S
 from mm_ros.tracking.simulation import TrackerTrack
 
-# the user stands if the hips stay within this distance for this time before and after the sample
+# The user counts as standing if the hips move by less than STANDING_M from STANDING_S before a sample to STANDING_S
+# after.
 STANDING_M, STANDING_S = 0.05, 1.0
 SUFFIXES = tuple(f"{round(1000 * t)}ms" for t in HORIZON_S)
 ERRORS = tuple(f"ahead_{s}_error_m" for s in SUFFIXES)
 RAW_ERRORS = tuple(f"ahead_{s}_raw_error_m" for s in SUFFIXES)
-SHARES = tuple(f"ahead_{s}_share" for s in SUFFIXES)  # mean error relative to that of the raw headset
-STANDING = "standing_ahead_m"  # predicted displacement at the last horizon while standing
+SHARES = tuple(f"ahead_{s}_share" for s in SUFFIXES)  # mean error, divided by the mean error for constant velocity
+STANDING = "standing_ahead_m"  # the farthest predicted displacement [m] of a user who stands, which should be 0
 
 
 def values(r: ChainResult, trackers: TrackerTrack, times: F64, hips: F64, dt: float) -> dict[str, F64]:
-    """Errors by metric. `hips` (F, 2): true positions on the floor, every `dt`; `times`: sample times [s]."""
+    """Return the errors of the predicted path for each metric. `hips` (F, 2) holds the true positions of the hips on
+    the floor every `dt` seconds; `times` holds the times [s] of the samples."""
     own: F64 = np.arange(len(hips), dtype=np.float64) * dt
     out: dict[str, F64] = {}
     for seconds, error, raw in zip(HORIZON_S, ERRORS, RAW_ERRORS, strict=True):
@@ -36,7 +38,8 @@ def values(r: ChainResult, trackers: TrackerTrack, times: F64, hips: F64, dt: fl
 
 
 def predicted_position(r: ChainResult, seconds: float) -> F64:
-    """Predicted positions (F, 2) in the room after `seconds`, interpolated linearly between the layout's times."""
+    """Return the position (F, 2) that is predicted for `seconds` after each sample, interpolated between the predicted
+    times."""
     known = np.concatenate([[0.0], r.desired_times.astype(np.float64)])
     places = np.concatenate([r.desired_position[:, None], r.desired_ahead], axis=1)
     k = int(np.clip(np.searchsorted(known, seconds - 1e-6), 1, len(known) - 1))
@@ -45,7 +48,7 @@ def predicted_position(r: ChainResult, seconds: float) -> F64:
 
 
 def standing(hips: F64, dt: float) -> NDArray[np.bool_]:
-    """Whether, in each frame (F,), the hips stand, by STANDING_M and STANDING_S; False at the ends of the clip."""
+    """Return for each frame (F,) whether the user stands; the first and last STANDING_S of a clip are False."""
     reach = round(STANDING_S / dt)
     out = np.zeros(len(hips), bool)
     inner = slice(reach, len(hips) - reach)

@@ -1,4 +1,4 @@
-"""Metrics of one clip in one row, kept as raw values so that clips and kinds can be pooled later."""
+"""Metrics of the avatar in one clip. Raw values are stored, so that a summary of many clips can be computed later."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from mm_ros.pose.upper_body import WRIST_BEND_LIMIT, WRIST_SIDE_LIMIT
 RATE = 60.0
 DT = 1 / RATE
 
-# Raw values per frame, stance or event; summarised as mean, median, p95 and p99.
+# Each of these metrics has many values per clip (per frame, stance or event); the table shows mean, median, p95 and
+# p99.
 VALUES = (
     "predicted_facing_error_deg", "predicted_facing_error_root_deg", "facing_error_deg", "facing_error_root_deg",
     "predicted_facing_error_pelvis_deg", "facing_error_pelvis_deg",
@@ -33,22 +34,22 @@ VALUES = (
     "start_lag_s", "stop_lag_s", "step_ms",
     *look_ahead.ERRORS, *look_ahead.RAW_ERRORS, look_ahead.STANDING,
 )  # fmt: skip
-# One number per clip, pooled with its duration as weight.
+# Each of these metrics has one number per clip; the table shows the mean over clips, weighted by duration.
 NUMBERS = ("skate_ratio", "jitter", "jumps_per_s", "pops_per_min")
-# Shares: the number of hits divided by the number of all samples.
+# Each of these metrics is a share, computed from two counts: the number of hits and the number of all samples.
 COUNTED = {
     "wrist_limit_share": ("wrist_limit", "wrists"),
     "reach_share": ("in_reach", "wrists"),
     "solver_reach_share": ("in_solver_reach", "wrists"),
 }
-# Figures that get a bootstrap interval over the recordings; None: the number itself.
+# For these metrics and statistics the table also shows a confidence interval, by bootstrap over the recordings.
 WITH_INTERVAL: tuple[tuple[str, str | None], ...] = (
     ("ankle_error_cm", "median"), ("ankle_error_cm", "mean"), ("ankle_error_cm", "p95"), ("facing_error_deg", "mean"),
     ("predicted_facing_error_deg", "mean"), ("footfall_f1", None), ("same_foot", None), ("contact_agreement", None),
     ("steps_per_minute", None), ("phantom_steps_per_minute", None), ("skate_ratio", None),
 )  # fmt: skip
-DRAWS, FEWEST = 400, 5  # number of bootstrap samples; minimum number of recordings for an interval.
-# Metrics of every row that a chain computes, with the source of their truth; a metric without truth is null.
+DRAWS, FEWEST = 400, 5  # number of bootstrap samples, and minimum number of recordings for a confidence interval
+# Each of these metrics needs the stated reference data. If a recording lacks the reference data, the metric is null.
 NEEDS = {
     **dict.fromkeys(("wrist_bend_deg", "wrist_limit_share", "reach_share", "solver_reach_share", "hand_error_all_m"),
                     "tracked controllers"),
@@ -64,8 +65,8 @@ NEEDS = {
     "stance_drift_m": "feet of the avatar that stand",
 }  # fmt: skip
 UPRIGHT_DEG = 30.0
-WRIST_AT_LIMIT = 0.99  # a wrist bent beyond this share of its limits counts as at the limit
-FROZEN_S = 0.1  # a device that repeats its pose for this time is frozen
+WRIST_AT_LIMIT = 0.99  # A wrist that is bent by more than this share of its limit counts as being at the limit.
+FROZEN_S = 0.1  # A device that repeats its pose for this time [s] counts as frozen.
 FRAME_VALUES = (
     "predicted_facing_error_deg", "predicted_facing_error_root_deg", "facing_error_deg", "facing_error_root_deg",
     "predicted_facing_error_pelvis_deg", "facing_error_pelvis_deg",
@@ -75,22 +76,22 @@ FRAME_VALUES = (
 
 @dataclass
 class Measured:
-    """`values`: metric → raw values; `numbers`: metric → one number for `seconds` of motion."""
+    """Metrics of one clip: `values` maps the name of a metric to its raw values; `numbers` maps the name of a metric to
+    one number for the whole clip."""
 
     seconds: float
     values: dict[str, F64] = field(default_factory=dict)
     numbers: dict[str, float] = field(default_factory=dict)
-    by_frame: dict[str, F64] = field(default_factory=dict)  # values per frame at 60 Hz, for kinds of motion and plots
+    by_frame: dict[str, F64] = field(default_factory=dict)  # maps the name of a metric to its values at 60 Hz
     counts: dict[str, float] = field(default_factory=dict)  # numbers of samples and events, which are added over clips
-    delays: F64 = field(default_factory=lambda: np.zeros(0))  # delays [s] of the avatar's touchdowns.
-    # Fitted poses of the joints in the axes of the body trackers
-    offsets: dict[str, Offset] = field(default_factory=dict)
-    feet: tuple[Feet, Feet] | None = None  # feet of the user, and of the avatar in this row of the table
+    delays: F64 = field(default_factory=lambda: np.zeros(0))  # delays [s] of the avatar's touchdowns after the user's
+    offsets: dict[str, Offset] = field(default_factory=dict)  # maps a body tracker to the pose of its joint
+    feet: tuple[Feet, Feet] | None = None  # motion of the user's feet and of the avatar's feet
 
 
 @dataclass(frozen=True)
 class Truth:
-    """True body of the clip at 60 Hz, in the room."""
+    """True poses of the user's body at 60 Hz, in the axes of the tracking room."""
 
     positions: F64  # (F, J, 3)
     rotations: F64  # (F, J, 4)
@@ -111,7 +112,8 @@ def room(track: PoseTrack) -> tuple[F64, F64]:
 
 
 def at_60(track: PoseTrack, times: F64, wanted: F64) -> tuple[F64, F64, NDArray[Any], NDArray[Any]]:
-    """Joints in the room, contacts and locks at the times `wanted` [s], with the interpolation of `resample`."""
+    """Return the positions and rotations of the joints in the room, the contacts and the foot locks of a track at the
+    times `wanted` [s]."""
     positions, rotations = track.local()
     place = np.interp(wanted, times, np.arange(len(times), dtype=np.float64))
     p, q = canonical_kinematics(cubic(positions, place), spherical(rotations, place))
@@ -120,7 +122,7 @@ def at_60(track: PoseTrack, times: F64, wanted: F64) -> tuple[F64, F64, NDArray[
 
 
 def of_body(positions: F64, contacts: Any, seconds: float, pop_limit: float) -> Measured:
-    """Metrics that need no truth: feet and smoothness."""
+    """Compute the metrics of feet and smoothness, which need no true poses."""
     out = Measured(seconds)
     out.values["stance_drift_m"] = m.stance_drift_m(positions, contacts, DT)
     out.values["stance_twist_deg"] = m.stance_twist_deg(positions, contacts, DT)
@@ -135,7 +137,8 @@ def of_body(positions: F64, contacts: Any, seconds: float, pop_limit: float) -> 
 def of_chain(
     result: ChainResult, trackers: Any, truth: Truth | None, pop_limit: float, known: Known = NOTHING_KNOWN
 ) -> Measured:
-    """Compute all metrics of one run. `trackers`: rows of the TrackerTrack that have a pose, in order."""
+    """Compute all metrics of one run of the avatar. `trackers` holds the tracker samples for which `result` has a pose.
+    """
     times = (result.stamps_ns - result.stamps_ns[0]) * 1e-9
     frames = len(truth.positions) if truth is not None else int(times[-1] * RATE) + 1
     wanted = np.arange(frames) * DT
@@ -163,14 +166,15 @@ def of_chain(
 
 
 def of_chance(ours: Measured) -> Measured | None:
-    """Agreement of the avatar's feet with the user's feet shifted in time; None if the user's feet are not known."""
+    """Compute how well the avatar's feet agree with the user's feet by chance, or return None if the motion of the
+    user's feet is unknown."""
     if ours.feet is None:
         return None
     return Measured(ours.seconds, counts=footfalls.chance(*ours.feet, ours.seconds, DT))
 
 
 def of_estimate(result: ChainResult, truth: Truth | None, known: Known) -> Measured | None:
-    """Metrics of the estimated feet of the user, without the avatar; None if there is no estimate."""
+    """Compute the metrics of the estimated feet of the user, or return None if the feet were not estimated."""
     estimate = result.feet
     if estimate is None:
         return None
@@ -204,9 +208,8 @@ def of_estimate(result: ChainResult, truth: Truth | None, known: Known) -> Measu
 
 
 def user_feet(truth: Truth | None, known: Known, first_ns: int, frames: int) -> Feet:
-    """Return the motion of the user's feet: of the foot joints if the true body is recorded, else of the foot
-    trackers as they are. Marked footfalls replace the detected touchdowns.
-    """
+    """Return the motion of the user's feet, from the true foot joints if they are recorded, else from the foot
+    trackers. If the recording has marked footfalls, the marked footfalls replace the detected touchdowns."""
     if truth is not None:
         feet = footfalls.feet_of(truth.positions[:frames, [LEFT_FOOT, RIGHT_FOOT]], DT)
     else:
@@ -237,7 +240,7 @@ def _against_truth(out: Measured, r: ChainResult, positions: F64, times: F64, wa
     out.by_frame["predicted_facing_error_deg"] = m.angle_error_deg(predicted, facing)
     out.by_frame["predicted_facing_error_root_deg"] = m.angle_error_deg(predicted, root_yaw)
     out.by_frame["facing_error_deg"] = m.angle_error_deg(ours, facing)
-    pelvis = m.facing_of_pelvis(true)  # facing of the hips only, as in Fletcher 2023
+    pelvis = m.facing_of_pelvis(true)  # Fletcher 2023 measures the facing of the hips only.
     out.by_frame["predicted_facing_error_pelvis_deg"] = m.angle_error_deg(predicted, pelvis)
     out.by_frame["facing_error_pelvis_deg"] = m.angle_error_deg(m.facing_of_pelvis(positions), pelvis)
     root = np.interp(wanted, times, np.unwrap(rot.yaw_of(r.pose.root[:, 3:])))
@@ -254,9 +257,8 @@ def _against_truth(out: Measured, r: ChainResult, positions: F64, times: F64, wa
 def _against_devices(
     out: Measured, r: ChainResult, positions: F64, rotations: F64, times: F64, wanted: F64, known: Known
 ) -> F64:
-    """Errors relative to the body trackers, after one constant offset per tracker is removed; returns the user's hips
-    (F, 2), NaN if unknown.
-    """
+    """Add the errors of the avatar relative to the body trackers to `out`, after a constant offset of each tracker is
+    removed. Return the positions (F, 2) of the user's hips on the floor, NaN if unknown."""
     stamps = r.stamps_ns[0] + np.round(wanted * 1e9).astype(np.int64)
     hips = np.full((len(wanted), 2), np.nan)
     errors: dict[str, list[F64]] = {}
@@ -275,7 +277,7 @@ def _against_devices(
         errors["hips_error_cm"] = [m.position_error_m(positions[:, joint, :2], hips) * 100]
         errors["hips_height_error_cm"] = [np.abs(positions[:, joint, 2] - user[:, 2]) * 100]
         predicted = np.interp(wanted, times, np.unwrap(r.facing_yaw))
-        # The facing is that of the pelvis, because a waist tracker does not measure the shoulders.
+        # The yaw of the avatar's pelvis is compared, because a waist tracker does not measure the shoulders.
         for metric, yaw in (("predicted_facing", predicted), ("facing", m.facing_of_pelvis(positions))):
             out.by_frame[f"{metric}_error_deg"] = _yaw_error_deg(yaw, upright_yaw(turned), wanted)
     out.values.update({name: np.concatenate(parts) for name, parts in errors.items()})
@@ -283,17 +285,15 @@ def _against_devices(
 
 
 def upright_yaw(pelvis: F64) -> F64:
-    """Yaw (F,) of the pelvis; NaN where the pelvis is tilted by more than UPRIGHT_DEG, because such a tilt also changes
-    the yaw of a waist tracker.
-    """
+    """Return the yaw (F,) of the pelvis. The yaw is NaN in frames in which the pelvis is tilted by more than
+    UPRIGHT_DEG, because such a tilt also changes the yaw of a waist tracker."""
     up = rot.rotate(pelvis, np.broadcast_to(np.array([0.0, 0.0, 1.0]), (len(pelvis), 3)))[:, 2]
     return np.where(up >= np.cos(np.radians(UPRIGHT_DEG)), rot.yaw_of(pelvis), np.nan)
 
 
 def _yaw_error_deg(yaw: F64, user: F64, times: F64) -> F64:
-    """Absolute difference of two yaws (F,), after its median in the first seconds is subtracted, because that median
-    comes from the strap.
-    """
+    """Return the absolute difference of two yaws (F,) in degrees. The median difference of the first seconds is
+    subtracted before, because the strap turns the tracker by a constant angle."""
     apart = yaw - user
     first = apart[(times <= FITTED_S) & np.isfinite(apart)]
     mean = np.arctan2(np.sin(first).mean(), np.cos(first).mean()) if len(first) else 0.0
@@ -302,9 +302,8 @@ def _yaw_error_deg(yaw: F64, user: F64, times: F64) -> F64:
 
 
 def _against_trackers(out: Measured, r: ChainResult, trackers: Any, arm: float | None) -> None:
-    """Errors of the devices when they are attached to the published joints; NaN for lost devices. `arm`: length of the
-    user's arm.
-    """
+    """Add to `out` how far headset and controllers are from where the avatar would hold them; NaN for a lost device.
+    `arm` is the length of the user's arm [m]."""
     p, q = room(r.pose)
     seen = trackers.state != LOST
     at, turned = _carried(p[:, HEAD], q[:, HEAD], r.mounts[:, 0])
@@ -337,7 +336,8 @@ def _count(out: Measured, name: str, hits: NDArray[np.bool_]) -> None:
 
 
 def wrist_bend(local: F64) -> tuple[F64, F64]:
-    """Angle between hand and forearm [deg] without twist, and its share of the wrist's limits; both (F,)."""
+    """Return the bend of the wrist (F,) in degrees and as a share of its limit. The bend is the angle between hand and
+    forearm without twist."""
     along = rot.rotate(local, np.broadcast_to(np.array([0.0, 1.0, 0.0]), (len(local), 3)))
     bend = np.degrees(np.arctan2(np.hypot(along[:, 0], along[:, 2]), along[:, 1]))
     v = rot.log(local)
@@ -345,13 +345,13 @@ def wrist_bend(local: F64) -> tuple[F64, F64]:
 
 
 def frozen(trackers: Any, role: int) -> NDArray[np.bool_]:
-    """Samples (F,) of a device that repeats its pose exactly for FROZEN_S or longer."""
+    """Return for each sample (F,) whether the device repeats exactly one pose for FROZEN_S seconds or longer."""
     if getattr(trackers, "repeated", None) is not None:
         same = trackers.repeated[:, role]
     else:
         p, q = trackers.positions[:, role], trackers.rotations[:, role]
         same = np.concatenate([[False], (p[1:] == p[:-1]).all(1) & (q[1:] == q[:-1]).all(1)])
-    run = np.cumsum(~same)  # for each sample, the number of the run of equal poses to which it belongs
+    run = np.cumsum(~same)  # Samples of one run of equal poses get the same number.
     first, last = np.searchsorted(run, run, side="left"), np.searchsorted(run, run, side="right") - 1
     return np.asarray((trackers.stamps_ns[last] - trackers.stamps_ns[first]) * 1e-9 >= FROZEN_S)
 
@@ -366,14 +366,15 @@ def _wrist(p: F64, q: F64, offset: F64) -> F64:
 
 
 def of_truth(truth: Truth, pop_limit: float) -> Measured:
-    """Metrics of the ground truth itself: feet and smoothness."""
+    """Compute the metrics of feet and smoothness for the true poses, as a reference for those of the avatar."""
     out = of_body(truth.positions, truth.contacts, len(truth.positions) * DT, pop_limit)
     out.values.update({k: v for k, v in out.by_frame.items() if k in VALUES})
     return out
 
 
 def pooled(parts: list[Measured]) -> dict[str, Any]:
-    """Summary of all clips: values are concatenated, numbers weighted by their seconds."""
+    """Return the summary of the metrics of all clips. Raw values of all clips are joined; numbers are averaged with the
+    durations of the clips as weights."""
     out: dict[str, Any] = {}
     for name in VALUES:
         have = [p.values[name] for p in parts if name in p.values]
@@ -403,9 +404,8 @@ def pooled(parts: list[Measured]) -> dict[str, Any]:
 
 
 def intervals(parts: list[Measured]) -> dict[str, list[float]]:
-    """Return the bootstrap interval [low, high] of 95 % over the recordings for each figure; empty for fewer than
-    FEWEST recordings.
-    """
+    """Return the 95 % confidence interval [low, high] of each metric, by bootstrap over the recordings. The result is
+    empty if there are fewer than FEWEST recordings."""
     if len(parts) < FEWEST:
         return {}
     names = {name for name, _ in WITH_INTERVAL}
@@ -425,7 +425,8 @@ def intervals(parts: list[Measured]) -> dict[str, list[float]]:
 
 
 def pooled_offsets(parts: list[Measured]) -> dict[str, dict[str, float]]:
-    """Mean and largest size of the fitted offset of each body tracker."""
+    """Return the mean and the largest size of the offset between each body tracker and its joint over all
+    recordings."""
     out = {}
     for role in dict.fromkeys(role for p in parts for role in p.offsets):
         sizes = np.array([(p.offsets[role].centimetres, p.offsets[role].degrees) for p in parts if role in p.offsets])
@@ -435,7 +436,7 @@ def pooled_offsets(parts: list[Measured]) -> dict[str, dict[str, float]]:
 
 
 def by_kind(parts: list[Measured], kinds: list[NDArray[np.int8]], names: tuple[str, ...]) -> dict[str, Any]:
-    """Summarize the metrics that have a value per frame, for each kind of motion."""
+    """Summarize the metrics that have one value per frame, separately for each kind of motion."""
     out: dict[str, Any] = {}
     for k, name in enumerate(names):
         row: dict[str, Any] = {}

@@ -1,7 +1,7 @@
-"""Reference data about the user that the stages do not get: body trackers, marked footfalls, arm length.
+"""Measured data about the user for the comparison with the avatar: body trackers, marked footfalls, length of the arm.
 
-A tracker hangs on a strap, so before the comparison with the avatar a constant offset (rotation and position) is
-removed, which is fitted on the first FITTED_S seconds of the recording.
+A body tracker sits on a strap beside its joint. Therefore the constant offset between tracker and joint is fitted on
+the first FITTED_S seconds of a recording, and removed before the comparison.
 """
 
 from __future__ import annotations
@@ -29,27 +29,28 @@ from mm_ros.maths import rotations as rot
 from mm_ros.tracking.calibration import CONTROLLER_ALONG_HAND, head_joint_height
 
 FITTED_S, FEWEST = 3.0, 10
-GAP_S = 0.25  # s; between two samples that are farther apart than this, the pose of a device is unknown
+GAP_S = 0.25  # Between two samples that are farther apart than this [s], the pose of a device is unknown.
 FED = ("head", "left_hand", "right_hand")
-# Joint that carries each body tracker, and the name of its error.
+# The name of the error metric for each kind of body tracker.
 _NAMES = {"waist": "hips", "foot": "ankle", "chest": "chest", "knee": "knee", "forearm": "elbow"}
 CARRIERS = {ROLES[r]: (JOINT_OF_ROLE[r], _NAMES[ROLES[r].split("_")[-1]]) for r in BODY_ROLES}
-# Proportions of the default skeleton, which follow anthropometric means: the length from shoulder to wrist, divided by
-# the distance between the wrists of spread arms, and by the height of the head joint.
+# The length of an arm from shoulder to wrist is computed from the distance between the wrists of spread arms or from
+# the height of the head joint, by the proportions of the default skeleton, which are means of the population.
 ARM_OF_SPAN = 0.53 / 1.40
 ARM_OF_HEIGHT = 0.53 / 1.60
 
 
 @dataclass(frozen=True)
 class Device:
-    """Samples of a body tracker in the map frame."""
+    """Samples of a body tracker in world coordinates."""
 
     stamps_ns: NDArray[np.int64]
     positions: F64
     rotations: F64
 
     def at(self, stamps_ns: NDArray[np.int64]) -> tuple[F64, F64]:
-        """Positions (F, 3) and rotations (F, 4), interpolated; NaN before, after and in gaps."""
+        """Return the tracker's position (F, 3) and rotation (F, 4), interpolated at the times `stamps_ns`; NaN at times
+        without samples nearby."""
         own = (self.stamps_ns - self.stamps_ns[0]) * 1e-9
         times = (stamps_ns - self.stamps_ns[0]) * 1e-9
         k = np.clip(np.searchsorted(own, times, side="right") - 1, 0, max(len(own) - 2, 0))
@@ -67,7 +68,7 @@ class Device:
 
 @dataclass(frozen=True)
 class Offset:
-    """Pose of a joint in the axes of the device that is mounted on it."""
+    """Constant pose of a joint relative to the body tracker that is mounted on this joint."""
 
     position: F64
     rotation: F64
@@ -82,14 +83,15 @@ class Offset:
         return float(np.degrees(2 * np.arctan2(v, w)))
 
     def joint(self, positions: F64, rotations: F64) -> tuple[F64, F64]:
-        """Pose of the joint that follows from the pose of the device (F, 3), (F, 4)."""
+        """Compute the pose of the joint from the positions (F, 3) and rotations (F, 4) of the body tracker."""
         p = positions + rot.rotate(rotations, np.broadcast_to(self.position, positions.shape))
         return p, rot.multiply(rotations, np.broadcast_to(self.rotation, rotations.shape))
 
 
 @dataclass(frozen=True)
 class Known:
-    """`landings`: marked footfalls in seconds after `start_ns`. `arm`: length from shoulder to wrist [m]."""
+    """Measured data about the user: body trackers by role, `landings` with the marked footfalls in seconds after
+    `start_ns`, and `arm`, the length from shoulder to wrist [m]."""
 
     devices: dict[str, Device] = field(default_factory=dict)
     landings: Landings | None = None
@@ -98,7 +100,8 @@ class Known:
 
 
 def fit_offset(p: F64, q: F64, joint_p: F64, joint_q: F64, times: F64) -> Offset | None:
-    """Offset of the joint in the device, from the first FITTED_S; None with too few samples."""
+    """Fit the constant offset between a body tracker (`p`, `q`) and its joint on the first FITTED_S seconds. Return
+    None if there are fewer than FEWEST samples."""
     first = (times <= FITTED_S) & np.isfinite(p).all(1) & np.isfinite(q).all(1)
     if first.sum() < FEWEST:
         return None
@@ -108,12 +111,12 @@ def fit_offset(p: F64, q: F64, joint_p: F64, joint_q: F64, times: F64) -> Offset
 
 
 def mean_rotation(q: F64) -> F64:
-    """Mean of quaternions (N, 4), which does not depend on their signs (Markley 2007, equation 13)."""
+    """Return the mean rotation of quaternions (N, 4), whose signs do not matter (Markley 2007, equation 13)."""
     return np.asarray(np.linalg.eigh(q.T @ q)[1][:, -1])
 
 
 def devices_of_frames(frames: list[TrackerFrame]) -> dict[str, Device]:
-    """The body trackers of recorded frames, from their tracked samples."""
+    """Return the samples of each body tracker in recorded frames; samples of a lost tracker are left out."""
     out = {}
     for r, role in enumerate(ROLES):
         seen = [f for f in frames if f.state[r] == TRACKED] if role in CARRIERS else []
@@ -132,9 +135,8 @@ def arm_of_skeleton(skeleton: Skeleton) -> float:
 
 
 def arm_of_user(frames: list[TrackerFrame], calibration: Calibration) -> float:
-    """Length from shoulder to wrist: from the widest spread of the arms (T-pose), or else from the arm span, or else
-    from the height.
-    """
+    """Return the length of the user's arm from shoulder to wrist [m]. The length is computed from a T-pose in the
+    recording, or else from the calibrated arm span, or else from the user's height."""
     span = spread_of_hands(frames) or calibration.arm_span
     if span:
         return ARM_OF_SPAN * (span - 2 * CONTROLLER_ALONG_HAND)
@@ -142,7 +144,8 @@ def arm_of_user(frames: list[TrackerFrame], calibration: Calibration) -> float:
 
 
 def spread_of_hands(frames: list[TrackerFrame]) -> float:
-    """Distance of the controllers in T-poses (95th percentile) [m]; 0 without a T-pose of 0.3 s."""
+    """Return the distance [m] between the controllers while the user holds a T-pose (95th percentile), or 0 if no
+    T-pose lasts 0.3 s."""
     hands = [LEFT_HAND_ROLE, RIGHT_HAND_ROLE]
     rows = [f for f in frames if (f.state[[HEAD_ROLE, *hands]] == TRACKED).all()]
     if len(rows) < 2:

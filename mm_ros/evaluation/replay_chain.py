@@ -20,7 +20,7 @@ from mm_ros.tracking.simulation import TrackerTrack
 
 @dataclass
 class PoseTrack:
-    """AvatarPoses as arrays over F frames."""
+    """The avatar poses of F frames, stored as arrays."""
 
     root: F64  # (F, 7)
     positions: F32  # (F, J, 3)
@@ -32,7 +32,8 @@ class PoseTrack:
     segment: NDArray[np.int64]  # (F,)
 
     def local(self) -> tuple[F64, F64]:
-        """Local joint positions and rotations with the root pose in row 0, as input of forward kinematics."""
+        """Return the positions and rotations of the joints relative to their parents; joint 0 has the pose of the root.
+        """
         positions, rotations = self.positions.astype(np.float64), self.rotations.astype(np.float64)
         positions[:, 0], rotations[:, 0] = self.root[:, :3], self.root[:, 3:]
         return positions, rotations
@@ -40,7 +41,7 @@ class PoseTrack:
 
 @dataclass
 class FeetTrack:
-    """FeetEstimates as arrays over F frames."""
+    """The estimates of the user's feet in F frames, stored as arrays."""
 
     ankles: F64  # (F, 2, 3)
     contact: F64  # (F, 2)
@@ -55,27 +56,27 @@ class ChainResult:
     desired_position: F64  # (F, 2) desired position
     desired_velocity: F64  # (F, 2)
     desired_yaw: F64  # (F,)
-    desired_ahead: F64  # (F, T, 2) desired positions at `desired_times`
+    desired_ahead: F64  # (F, T, 2) positions of the desired trajectory at `desired_times`
     desired_times: F32  # (T,)
     height_ratio: F64  # (F,)
     matched: PoseTrack
     pose: PoseTrack
-    frame: NDArray[np.int64]  # (F,) database frame of the pose
-    reason: list[str]  # (F,) reason of the search; "" without a search
+    frame: NDArray[np.int64]  # (F,) index of the played frame in the database
+    reason: list[str]  # (F,) why a search has run, or "" if no search has run
     band: list[str]  # (F,)
     cost: F64  # (F,) NaN without a search
     continue_cost: F64  # (F,)
-    added_lean_deg: F64  # (F,) torso lean that IK adds to reach the head
-    step_s: F64  # (F,) wall time of a step
-    mounts: F64  # (F, 3, 7) headset and grips in the axes of head and hands, as calibrated at that time
-    feet: FeetTrack | None = None  # estimated feet of the user
+    added_lean_deg: F64  # (F,) lean that post-processing adds to the torso, so that the head reaches the headset
+    step_s: F64  # (F,) time that all stages needed for a frame [s]
+    mounts: F64  # (F, 3, 7) calibrated poses of headset and controllers relative to head and hands
+    feet: FeetTrack | None = None  # the user's feet as estimated from the trackers
 
     def __len__(self) -> int:
         return len(self.stamps_ns)
 
     @property
     def target_error_m(self) -> F64:
-        """Distance of the root from the desired position (F,)."""
+        """Return the distance (F,) [m] between the root of the avatar and the desired position."""
         return np.asarray(np.linalg.norm(self.pose.root[:, :2] - self.desired_position, axis=1))
 
 
@@ -83,11 +84,11 @@ def run_chain(
     track: TrackerTrack, avatar: Avatar, facing: Any = None, warm: bool = True, sightings: Sequence[Sighting] = (),
     calibrations: Mapping[int, Calibration] | None = None,
 ) -> ChainResult:  # fmt: skip
-    """Run all stages on all samples; dropped samples are not in the result.
+    """Run all stages of the avatar on all tracker samples. Samples that a stage drops are not in the result.
 
-    `facing` (F,): yaws that replace the predicted ones [rad]. `sightings`: camera landmarks, each given to the avatar
-    before the first sample after its arrival. `calibrations`: index of a sample → calibration that takes effect before
-    this sample.
+    `facing` (F,) holds yaws [rad] that replace the predicted facing. `sightings` holds camera landmarks; the avatar
+    gets each of them before the first tracker sample after its arrival. `calibrations` maps the index of a sample to
+    the calibration that takes effect before this sample.
     """
     if warm:
         avatar.warm_up()
@@ -143,7 +144,7 @@ def mounts_of(calibration: Calibration) -> F64:
 
 
 def stack_feet(feet: Sequence[FeetEstimate | None]) -> FeetTrack | None:
-    """Estimates of all samples; None if a sample has none."""
+    """Join the estimates of the user's feet to arrays, or return None if a sample has no estimate."""
     known = [f for f in feet if f is not None]
     if len(known) < len(feet):
         return None

@@ -1,4 +1,4 @@
-"""The HTML report: one self-contained file with tables, SVG plots and pictures."""
+"""The HTML report of an evaluation: one file that contains all tables, SVG plots and pictures."""
 
 from __future__ import annotations
 
@@ -75,7 +75,8 @@ _COLORS = ("#3b82f6", "#e0743a")
 
 
 def line_plot(title: str, series: Sequence[Any], names: Sequence[str], factor: float, height: int = 150) -> str:
-    """SVG plot of lines over frames; a long series is reduced to the maximum of each interval, to keep all peaks."""
+    """Return an SVG plot of one or more series over frames. A long series is reduced to the maximum of each interval,
+    so that the plot shows all peaks."""
     shown = [(np.asarray(s, np.float64) * factor, n) for s, n in zip(series, names, strict=True) if s is not None]
     if not shown:
         return ""
@@ -93,7 +94,7 @@ def line_plot(title: str, series: Sequence[Any], names: Sequence[str], factor: f
 
 
 def _heat(outcomes: list[Outcome], cells: int = 120) -> str:
-    """SVG row of cells that shows how often each part of the database was played."""
+    """Return an SVG picture of a row of cells, whose colours show how often each part of the database was played."""
     frames = [o.kept["result"].frame for o in outcomes if "result" in o.kept]
     if not frames:
         return ""
@@ -111,7 +112,8 @@ def _heat(outcomes: list[Outcome], cells: int = 120) -> str:
 
 
 def _worst(outcomes: list[Outcome]) -> str:
-    """Pictures of the largest facing and root errors, at least 1 s apart: truth (sand) beside the avatar (blue)."""
+    """Return pictures of the moments with the largest facing and root errors: the true body (sand) beside the avatar
+    (blue). The moments are at least 1 s apart."""
     moments = []
     for k, o in enumerate(outcomes):
         if not o.kept or o.kept.get("truth") is None:
@@ -131,7 +133,7 @@ def _worst(outcomes: list[Outcome]) -> str:
 
 
 def peaks(values: F64, apart: int, most: int) -> list[int]:
-    """Indices of the `most` largest values that are at least `apart` frames from each other."""
+    """Return the indices of the `most` largest values whose indices are at least `apart` frames from each other."""
     out: list[int] = []
     for i in np.argsort(-values, kind="stable"):
         if all(abs(int(i) - j) >= apart for j in out):
@@ -142,7 +144,7 @@ def peaks(values: F64, apart: int, most: int) -> list[int]:
 
 
 def pair(o: Outcome, t: float, width: int = 340, height: int = 300) -> Any:
-    """Picture of the avatar and the truth, 1 m beside it, at `t` seconds of the clip."""
+    """Return a picture of the avatar and of the true body, moved 1 m to the side, at `t` seconds of the clip."""
     result, truth = o.kept["result"], o.kept["truth"]
     i = int(np.clip(np.searchsorted(result.stamps_ns, result.stamps_ns[0] + t * 1e9), 0, len(result) - 1))
     local = [a[i].astype(np.float64) for a in (result.pose.positions, result.pose.rotations)]
@@ -168,6 +170,6 @@ def _png(picture: Any) -> str:
 
 
 def write_video(path: Path, o: Outcome) -> None:
-    """Write a GIF of avatar and truth side by side, at most FILM_SECONDS long."""
+    """Write a GIF that shows the avatar and the true body side by side for at most FILM_SECONDS."""
     seconds = min(o.seconds, FILM_SECONDS)
     write_gif(path, [pair(o, t) for t in np.arange(0, seconds, 1 / FILM_RATE)], FILM_RATE)

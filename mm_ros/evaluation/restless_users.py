@@ -1,10 +1,10 @@
-"""Simulated users who never stand still for 3 s, and the error with which the calibration measures them.
+"""Simulated users who never stand still for 3 s, and the error with which the calibration measures their height.
 
     python -m mm_ros.evaluation.restless_users --first 1000 --users 30
 
-The users are people of the shared CMU motion, or the synthetic user where that is absent, at random body heights and
-with headsets worn differently. Times in which the user stands still are cut out. The constants of tracking/standing.py
-were chosen with seeds 100 to 199; other seeds are for an independent check.
+The users move like people in the CMU motion data, or like the synthetic user if the CMU motion data are missing. They
+have random body heights and wear their headsets differently. Times in which a user stands still are cut out. The
+constants of tracking/standing.py were chosen with seeds 100 to 199, so an independent check must use other seeds.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from mm_ros.tracking.simulation import Simulation, TrackerTrack, simulate_clip
 
 RATE = 30.0
 STILL_M, LONGEST_STILL_S = 0.03, 2.0
-WARNED_SIGMA = 0.05  # m; if the stated uncertainty is larger, the user counts as warned
-CLIP_S = 45.0  # duration of each clip of the synthetic user
+WARNED_SIGMA = 0.05  # If the calibration states a larger uncertainty of the height [m], the user gets a warning.
+CLIP_S = 45.0  # duration of each clip of the synthetic user [s]
 
 
 @dataclass(frozen=True)
 class User:
     name: str
-    height: float  # height of the headset when the user stands upright, m
+    height: float  # height of the headset when the user stands upright [m]
     track: TrackerTrack
 
 
@@ -56,11 +56,11 @@ class Result:
 class Person:
     name: str
     clips: tuple[Clip, ...]
-    ratio: float  # ratio of the head height when standing to that of the skeleton
+    ratio: float  # head height of the standing person, divided by the head height of the skeleton
 
 
 def people_of(clips: Sequence[Clip]) -> tuple[Person, ...]:
-    """The people in these clips who stand long enough that their standing height is known."""
+    """Return the people in the clips who stand upright long enough, so that their standing height can be measured."""
     found: dict[str, list[Clip]] = defaultdict(list)
     for clip in clips:
         found[clip.subject or clip.name.split("_")[0]].append(clip)
@@ -71,9 +71,8 @@ def people_of(clips: Sequence[Clip]) -> tuple[Person, ...]:
 def make_user(
     seed: int, people: Sequence[Person] = (), seconds: float = 60.0, heights: tuple[float, float] = (1.45, 2.0)
 ) -> User:
-    """`heights`: range of the headset's standing height. If there are no `people`, the motion is that of the synthetic
-    user.
-    """
+    """Make a simulated user. `heights` is the range [m] from which the standing height of the headset is chosen. If
+    `people` is empty, the user moves like the synthetic user."""
     rng = np.random.default_rng(seed)
     height = float(rng.uniform(*heights))
     headset = (float(rng.uniform(0.07, 0.12)), 0.0, float(rng.uniform(0.05, 0.11)))
@@ -91,7 +90,8 @@ def make_user(
 
 
 def upright_ratio(clips: Sequence[Clip]) -> float:
-    """Ratio of the standing person's head height to that of the skeleton; 0 if the person hardly stands."""
+    """Return the head height of the standing person divided by the head height of the skeleton, or 0 if the clips show
+    hardly any standing."""
     found = []
     for clip in clips:
         positions, _ = clip.globals()
@@ -112,7 +112,7 @@ def scaled(clip: Clip, scale: float) -> Clip:
 
 
 def without_stillness(track: TrackerTrack) -> TrackerTrack:
-    """Cut samples until the head never stays within STILL_M for longer than LONGEST_STILL_S."""
+    """Remove samples until the head never stays within STILL_M metres for longer than LONGEST_STILL_S seconds."""
     head, most = track.positions[:, HEAD_ROLE], round(LONGEST_STILL_S * RATE)
     kept: list[int] = []
     for i in range(len(head)):
@@ -128,7 +128,8 @@ def taken(track: TrackerTrack, rows: np.ndarray) -> TrackerTrack:
 
 
 def joined(parts: Sequence[TrackerTrack], frames: int) -> TrackerTrack:
-    """Join the parts to one track, in which each part begins where the previous part ended on the floor."""
+    """Join parts of motion to one track, in which each part begins at the place on the floor where the last one
+    ended."""
     place: F64 = parts[0].positions[0, HEAD_ROLE, :2]
     moved = []
     for part in parts:

@@ -1,4 +1,4 @@
-"""Motion of a robot for other programs: BeyondMimic's CSV and GMR's pickle, both at 30 Hz."""
+"""Writes the motion of a robot for other programs: as a CSV file of BeyondMimic or a pickle file of GMR, at 30 Hz."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ RATE = 30.0
 
 
 def write_motion(path: Path, figure: Figure, states: Sequence[RobotState]) -> int:
-    """Write, for each 1/30 s, the state that is nearest in time; return the number of frames."""
+    """Write the motion of a robot as 30 frames per second, each the state nearest in time. Return the number of frames.
+    """
     times = np.array([s.stamp_ns for s in states]) * 1e-9
     wanted = np.arange(times[0], times[-1] + 1e-9, 1 / RATE)
     chosen = [states[i] for i in np.abs(times[None] - wanted[:, None]).argmin(axis=1)]
-    # For the receivers, the identity means that the base faces +x.
+    # Both programs define that the robot's base faces +x if its rotation is the identity.
     turn = rot.inverse(figure.front)
     bases = np.array([np.concatenate([s.base[:3], rot.multiply(s.base[3:], turn)]) for s in chosen])
     csv = path.suffix == ".csv"

@@ -1,4 +1,4 @@
-"""Rows of the evaluation table: the avatar (`ours`) and its baselines, each defined by its settings."""
+"""What the evaluation compares: the avatar (row `ours`) and its baselines, each defined by changes of the settings."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from mm_ros.base.errors import MmRosError
 class Row:
     name: str
     meaning: str
-    change: tuple[tuple[str, str, object], ...] = ()  # stage, setting, value
+    change: tuple[tuple[str, str, object], ...] = ()  # (stage, setting, value)
     drag: bool = False
     asked_only: bool = False
-    camera: bool = False  # fuses the landmarks of a camera
-    true_facing: bool = False  # uses the true facing
-    true_feet: bool = False  # uses the true feet
+    camera: bool = False  # The facing is corrected by the landmarks of a camera.
+    true_facing: bool = False  # The avatar gets the true facing of the user.
+    true_feet: bool = False  # The avatar gets the true feet of the user.
 
     @property
     def needs_truth(self) -> bool:
@@ -30,7 +30,7 @@ class Row:
         return out
 
 
-# The uses of the user's estimated feet, each with the value that switches it off.
+# The avatar uses the user's estimated feet for several purposes. Each of these settings switches one purpose off.
 SEARCH = ("matcher", "feet_weight", 0.0)
 HOLD = ("post", "hold_feet", False)
 FOLLOW = ("post", "follow_feet", 0.0)
@@ -94,7 +94,7 @@ CHAIN_ROWS: tuple[Row, ...] = (
         true_feet=True,
     ),
 )
-# Rows that do not need a separate run of the stages.
+# The values of these rows are computed from runs of other rows.
 DERIVED = {
     STEPS: "the estimator of the user's feet alone, without the avatar",
     CHANCE: "feet of 'ours' compared with the user's feet at other times, which shows agreement by chance",
@@ -106,7 +106,8 @@ MEANINGS = {**{r.name: r.meaning for r in CHAIN_ROWS}, **DERIVED}
 
 
 def chosen(names: str) -> tuple[Row, ...]:
-    """Rows named in a comma-separated list (default: all but `asked_only`); `ours` is always included."""
+    """Return the rows that a comma-separated list names, and the row `ours`. If the list is empty, return all rows
+    except those marked `asked_only`."""
     wanted = [n.strip() for n in names.split(",") if n.strip()]
     for name in wanted:
         if name not in ROW_NAMES:

@@ -1,6 +1,4 @@
-"""Evaluate clips and sessions for all rows of the table. The order of the results does not depend on the number of
-jobs.
-"""
+"""Evaluate clips and sessions for the avatar and all baselines, in parallel processes."""
 
 from __future__ import annotations
 
@@ -57,7 +55,7 @@ from mm_ros.tracking.simulation import Simulation, TrackerTrack, simulate_clip
 
 @dataclass(frozen=True)
 class Task:
-    """One clip or session with everything that a worker process needs to run it."""
+    """One clip, session or table, with all that a worker process needs to evaluate it."""
 
     name: str
     database: Path
@@ -66,11 +64,11 @@ class Task:
     simulation: Simulation
     pop_limit: float
     given: Clip | Session | Table
-    footfalls: Landings | None = None  # marked footfalls of the user, s
-    feed_all: bool = False  # whether the avatar gets the body trackers, too
-    hand_pose: str = ESTIMATED  # convention of hand poses (docs/hand-poses.md) in which a table states its controllers
-    facing_by_hand_pose: bool = False  # measure the predicted facing for each convention of hand poses
-    keep: bool = False  # whether the poses are kept for a report
+    footfalls: Landings | None = None  # times [s] of the user's marked footfalls
+    feed_all: bool = False  # True if the avatar also gets the body trackers
+    hand_pose: str = ESTIMATED  # convention (docs/hand-poses.md) for the poses of the controllers in a table
+    facing_by_hand_pose: bool = False  # True measures the predicted facing for each convention of controller poses.
+    keep: bool = False  # True keeps the poses of all frames for a report.
     camera: LandmarkSimulation = COMMON
 
 
@@ -82,14 +80,14 @@ def task_of(
 
 
 class Inputs(NamedTuple):
-    """Input of the stages for one task, and the truth about the user."""
+    """Input of the avatar's stages for one task, and the true poses of the user."""
 
     track: TrackerTrack
-    calibration: Calibration  # calibration at the start
+    calibration: Calibration  # the user's calibration at the start of the recording
     truth: Truth | None
     kinds: NDArray[np.int8]
     known: Known
-    # index of a sample → calibration that takes effect before this sample
+    # maps the index of a sample to the calibration that takes effect before this sample
     calibrations: Mapping[int, Calibration] = MappingProxyType({})
 
 
@@ -101,7 +99,7 @@ class Outcome:
     kinds: NDArray[np.int8]
     hashes: dict[str, str]
     kept: dict[str, Any] = field(default_factory=dict)
-    facing: Errors = field(default_factory=dict)  # facing errors for each convention of hand poses
+    facing: Errors = field(default_factory=dict)  # predicted facing for each convention of controllers
 
 
 def run_all(tasks: list[Task], jobs: int, tell: Callable[[str, int, int], None]) -> list[Outcome]:
@@ -122,7 +120,7 @@ def run_one(task: Task) -> Outcome:
     for row in task.rows:
         seen = sightings(task, track) if row.camera else []
         if (row.camera and not seen) or (row.needs_truth and truth is None):
-            continue  # the session has no camera landmarks or no truth
+            continue  # The session lacks the camera landmarks or the true poses that this row needs.
         avatar = make_avatar(row, task.settings, database, calibration)
         if row.true_feet and truth is not None:
             avatar.trajectory.steps = TrueFeetStage(avatar.trajectory.steps, truth, int(track.stamps_ns[0]))
@@ -179,9 +177,8 @@ def input_of(task: Task) -> Inputs:
 
 
 def _input_of_table(table: Table, task: Task) -> Inputs:
-    """Frames of a table after the live stages for an unknown user: gate, calibration and room, as in the tracker
-    bridge.
-    """
+    """Return the tracker samples of a table after the filter, calibration and placement in the room that the node
+    `tracker_bridge` applies to a user without a stored calibration."""
     fed = ROLES if task.feed_all else FED
     live = live_frames(table.frames(START_NS, fed), hand_pose=task.hand_pose)
     if not live.frames:
@@ -217,7 +214,7 @@ def _input_of_session(session: Session, task: Task) -> Inputs:
 
 
 def _only(frame: TrackerFrame, roles: tuple[str, ...]) -> TrackerFrame:
-    """Copy of a frame in which all roles except these are lost."""
+    """Return a copy of a tracker frame in which all trackers except those of `roles` count as lost."""
     kept = np.isin(ROLES, roles)
     if (frame.state[~kept] == LOST).all():
         return frame
@@ -225,7 +222,7 @@ def _only(frame: TrackerFrame, roles: tuple[str, ...]) -> TrackerFrame:
 
 
 def sightings(task: Task, track: TrackerTrack) -> list[Sighting]:
-    """Landmarks of a simulated camera for a clip, or the recorded ones of a session."""
+    """Return the camera landmarks of a task: simulated ones for a clip, recorded ones for a session."""
     if isinstance(task.given, Session):
         return task.given.sightings
     if not isinstance(task.given, Clip):
@@ -235,9 +232,8 @@ def sightings(task: Task, track: TrackerTrack) -> list[Sighting]:
 
 
 def true_facing(truth: Truth, track: TrackerTrack) -> Any:
-    """True facing of the pelvis at the tracker samples (F,), rad. The result equals the measurement of a waist tracker
-    without error.
-    """
+    """Return the true yaw (F,) of the pelvis [rad] at the times of the tracker samples, as a waist tracker without
+    error would measure it."""
     seconds = (track.stamps_ns - track.stamps_ns[0]) * 1e-9
     yaw = np.unwrap(m.facing_of_pelvis(truth.positions))
     return np.interp(seconds, np.arange(len(yaw)) * measure.DT, yaw)
@@ -254,7 +250,7 @@ def truth_of(clip: Clip) -> Truth:
 
 
 def truth_of_session(session: Session) -> Truth | None:
-    """Truth of a session at 60 Hz; None if fewer than 90 % of the samples have a true pose."""
+    """Return the true poses of a session at 60 Hz, or None if fewer than 90 % of the samples have a true pose."""
     if len(session.truth) < 0.9 * len(session.frames) or session.truth_skeleton is None:
         return None
     from mm_ros.evaluation.replay_chain import stack_poses
@@ -269,9 +265,8 @@ def truth_of_session(session: Session) -> Truth | None:
 
 
 def track_of_frames(f: list[TrackerFrame], repeated: list[NDArray[np.bool_]] | None = None) -> TrackerTrack:
-    """Convert frames to arrays. Each frame keeps its epoch, so that a looped session causes the same resets as in live
-    use.
-    """
+    """Convert tracker frames to arrays. The arrays contain the epoch of each frame, because a new epoch resets the
+    stages, for example when a session starts again."""
     return SessionTrack(
         np.array([x.stamp_ns for x in f]),
         np.stack([x.positions for x in f]),
@@ -288,14 +283,14 @@ def track_of_frames(f: list[TrackerFrame], repeated: list[NDArray[np.bool_]] | N
 @dataclass(frozen=True)
 class SessionTrack(TrackerTrack):
     frames: tuple[TrackerFrame, ...] = ()
-    repeated: NDArray[np.bool_] | None = None  # (F, R) devices that repeat their last pose
+    repeated: NDArray[np.bool_] | None = None  # (F, R) True for a device that repeats its last pose
 
     def frame(self, i: int) -> TrackerFrame:
         return self.frames[i]
 
 
 def taken_of(track: TrackerTrack, result: ChainResult) -> Any:
-    """Indices of the track's rows for which the result has a pose."""
+    """Return the indices of those tracker samples in `track` for which `result` contains a pose."""
     rows = np.searchsorted(track.stamps_ns, result.stamps_ns)
     repeated = getattr(track, "repeated", None)
     return SessionTrack(
@@ -319,14 +314,15 @@ def combined_hash(outcomes: list[Outcome], row: str = "ours") -> str:
 
 
 def database_clips(database: MotionDatabase) -> Iterator[tuple[Any, Any]]:
-    """Joint positions in the room (F, J, 3) and contacts (F, 2) of each clip of the database."""
+    """Yield the joint positions in the room (F, J, 3) and the foot contacts (F, 2) of each clip in the database."""
     for a, b in zip(database.range_starts, database.range_stops, strict=True):
         p, _ = canonical_kinematics(np.array(database.positions[a:b]), np.array(database.rotations[a:b]))
         yield p.astype(np.float64), np.asarray(database.contacts[a:b])
 
 
 def measure_database(database: MotionDatabase) -> tuple[Measured, float]:
-    """Metrics of the clips of the database, and their acceleration limit for pops."""
+    """Return the metrics of the clips in the database, and the joint acceleration above which a motion counts as a pop.
+    """
     limit = m.acceleration_limit([p for p, _ in database_clips(database)], measure.DT)
     parts = [
         measure.of_body(p, c, len(p) * measure.DT, limit) for p, c in database_clips(database) if len(p) >= 30
@@ -347,7 +343,8 @@ def measure_database(database: MotionDatabase) -> tuple[Measured, float]:
 
 
 def pop_limit(database_limit: float, truth: Truth | None) -> float:
-    """The larger of the acceleration limits of truth and database."""
+    """Return the joint acceleration above which a motion counts as a pop: the larger limit of true body and
+    database."""
     own = m.acceleration_limit([truth.positions], measure.DT) if truth is not None else 0.0
     return max(database_limit, own)
 

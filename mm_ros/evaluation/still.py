@@ -1,4 +1,5 @@
-"""Baseline without matching, common in applications: one standing pose that follows the desired position."""
+"""Baseline that many applications use instead of motion matching: one standing pose that follows the desired
+position."""
 
 from __future__ import annotations
 
@@ -52,9 +53,8 @@ class StillStage:
 
 
 def stillest_row(database: MotionDatabase) -> int:
-    """Slowest frame with both feet in contact and an upright head; if there is no such frame, the slowest of all
-    frames.
-    """
+    """Return the index of the slowest frame of the database in which both feet are in contact and the head is upright.
+    If the database has no such frame, return the slowest of all frames."""
     speed = np.abs(np.asarray(database.velocities[:, 0])).sum(1) + np.abs(np.asarray(database.angular_velocities)).sum(
         (1, 2)
     )

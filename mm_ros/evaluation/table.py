@@ -1,4 +1,4 @@
-"""Text tables of the evaluation."""
+"""The results of an evaluation as tables of text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from mm_ros.evaluation.look_ahead import SUFFIXES
 from mm_ros.evaluation.rows import ROW_NAMES
 
-# Columns of the table: metric, heading, factor, digits, statistic.
+# Each entry of the printed table has a metric, a heading, a factor, a number of digits and a statistic.
 COLUMNS = (
     ("predicted_facing_error_deg", "predicted facing °", 1, 1, "mean"),
     ("facing_error_deg", "facing °", 1, 1, "mean"),
@@ -70,14 +70,15 @@ def cell(row: dict[str, Any], column: tuple[str, str, float, int, str]) -> str:
 
 
 def lines(summary: dict[str, Any]) -> list[list[str]]:
-    """Headings, then one line per metric and one column per row of the summary; empty metrics are omitted."""
+    """Return the table of an evaluation: first the headings, then one line per metric. The table has one column for the
+    avatar and one for each baseline. Metrics without a value are left out."""
     names = [n for n in ROW_NAMES if n in summary]
     body = [[c[1], *(cell(summary[n], c) for n in names)] for c in COLUMNS]
     return [["", *names], *(line for line in body if set(line[1:]) != {"–"})]
 
 
 def offset_lines(row: dict[str, Any]) -> list[list[str]]:
-    """Sizes of the offsets between body trackers and joints; empty without body trackers."""
+    """Return the lines of a table with the offsets between body trackers and joints; empty without body trackers."""
     offsets = row.get("offsets") or {}
     head = ["offset of", "mean cm", "largest cm", "mean °", "largest °"]
     names = ("mean_cm", "largest_cm", "mean_deg", "largest_deg")
@@ -85,15 +86,14 @@ def offset_lines(row: dict[str, Any]) -> list[list[str]]:
 
 
 def interval_line(row: dict[str, Any]) -> str:
-    """The bootstrap intervals of a row in one line; empty if there are none."""
+    """Return one line with the 95 % confidence intervals of the avatar or a baseline; empty if there are none."""
     within = row.get("interval_95") or {}
     return "; ".join(f"{name.replace('_', ' ')} {low:.3g} to {high:.3g}" for name, (low, high) in within.items())
 
 
 def missing_line(missing: dict[str, str]) -> str:
-    """One sentence that lists the metrics without truth, grouped by the data that they need; empty if there are no such
-    metrics.
-    """
+    """Return one sentence that lists the metrics for which the recording lacks reference data, grouped by the missing
+    data. The sentence is empty if no reference data are missing."""
     groups: dict[str, list[str]] = {}
     for key, why in missing.items():
         groups.setdefault(why, []).append(key)
@@ -105,14 +105,15 @@ def kind_lines(kinds: dict[str, Any]) -> list[list[str]]:
     return [head, *([k, f"{v['seconds']:.0f}", *(cell(v, c) for c in KIND_COLUMNS)] for k, v in kinds.items())]
 
 
-# Fletcher et al. 2023, real users: facing error of the avatar's hips with the published network (Ponton 2022), with
-# camera landmarks and with a waist tracker, degrees.
+# Facing errors [deg] of the avatar's hips that Fletcher et al. 2023 measured with real users: with the facing network
+# of Ponton 2022, with camera landmarks, and with a waist tracker.
 FLETCHER = (28.9, 16.7, 13.3)
 FED_IN = ("ours", "fused", "true_facing")
 
 
 def fletcher_lines(summary: dict[str, Any]) -> list[list[str]]:
-    """Mean facing errors and those of Fletcher 2023; empty without the rows `fused` and `true_facing`."""
+    """Return a table of the mean facing errors beside those of Fletcher 2023. The table is empty if neither the row
+    `fused` nor the row `true_facing` was evaluated."""
     if not any(n in summary for n in FED_IN[1:]):
         return []
     ours = [

@@ -1,4 +1,4 @@
-"""The true feet in place of the estimated feet, which shows the upper limit that a perfect estimate would reach."""
+"""A stage that uses the true feet of the user, to measure how good the avatar would be with a perfect estimate."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from mm_ros.evaluation.measure import DT, Truth
 from mm_ros.motion.contacts import central_difference
 from mm_ros.steps.estimator import StepEstimate, StepStage
 
-SIGMA_M = 0.01  # expected error of a true ankle
+SIGMA_M = 0.01  # assumed standard deviation of the true ankle positions [m]
 
 
 class TrueFeetStage(StepStage):
-    """Stage that returns the true feet. The predicted path of the hips is still that of the estimator."""
+    """Stage that returns the true feet of the user. The path of the hips is still predicted from the trackers."""
 
     def __init__(self, stage: StepStage, truth: Truth, first_ns: int) -> None:
         super().__init__(stage.settings, stage.calibration, stage.model)
@@ -31,7 +31,7 @@ class TrueFeetStage(StepStage):
             touchdown[np.clip(np.round(times / DT).astype(int), 0, len(ankles) - 1), side] = 1.0
         columns = (1.0 - moves)[..., None], touchdown[..., None], moves[..., None], ankles, velocities
         self._numbers = np.concatenate([*columns, np.full((len(ankles), 2, 1), SIGMA_M)], axis=2)
-        self._shown = -1  # frame of the truth at the last step
+        self._shown = -1  # index of the true frame that the last step has used
 
     def step(self, frame: TrackerFrame, facing: BodyOrientation | None = None) -> StepEstimate | None:
         estimate = super().step(frame, facing)

@@ -1,1 +1,1 @@
-"""Benchmarks of speed and quality, compared with other software."""
+"""Benchmarks that compare the speed and the quality of mm_ros with other software and with published figures."""

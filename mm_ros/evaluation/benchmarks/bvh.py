@@ -1,9 +1,9 @@
-"""Compare the BVH reader with bvhio and upc-pymotion on the same files: duration and differences of the joints.
+"""Compare the BVH reader of mm_ros with bvhio and upc-pymotion: duration, and differences of the joint positions.
 
     python -m mm_ros.evaluation.benchmarks.bvh FILE_OR_FOLDER… [--limit 12] [--json FILE]
 
-Two durations are measured: global joint positions of all frames (`whole`), and parsing alone (`read`). bvhio computes
-global positions frame by frame, so its positions are compared on a few frames only.
+Two durations are measured: `read` is the time to parse a file, and `whole` is the time until the global joint positions
+of all frames are computed. bvhio computes positions slowly, so its positions are compared in a few frames only.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def run(paths: list[Path], limit: int, json_file: Path | None = None) -> dict[st
     except ImportError as error:
         raise MmRosError(f"{error.name} is not installed: {setup_command('bench')}") from error
     files = find_files(paths)[:limit]
-    ours_whole(files[0])  # compiles the kernels before the measurement
+    ours_whole(files[0])  # numba compiles all functions in this call, before the measurement.
     rows = [compare(f, slow=True) for f in files]
     total = {k: sum(r[k] for r in rows) for k in rows[0] if k.endswith("_s")}
     out = {

@@ -1,4 +1,4 @@
-"""Compare search, learned engine and state machine on the same users: memory, frame time and evaluation metrics."""
+"""Compare memory, time per frame and evaluation metrics of the three engines: search, learned and state machine."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from mm_ros.tracking.simulation import Simulation
 Tell = Callable[[str, int, int], None]
 INTERVALS = (0.01, 0.1, 1.0)
 HALFLIVES = (0.01, 0.1, 1.0)
-# Szkaradek 2024, tables 5.5 and 5.6: ms per frame, MB (without the stored features).
+# For each engine: its name, time per frame [ms] and memory [MB] in tables 5.5 and 5.6 of Szkaradek 2024.
 PAPER = {"search": ("MM", 0.13, 557.0), "learned": ("LMM_Big", 0.37, 7.4), "state_machine": ("FSM", 0.12, 1.6)}
 PARTS = ("positions", "rotations", "velocities", "angular_velocities", "contacts", "tags", "features")
 
@@ -37,7 +37,8 @@ class Contender:
 
 
 def contenders(base: AvatarSettings, effects: bool) -> list[Contender]:
-    """The three engines; with `effects` also the search intervals and blend half-lives of Szkaradek 2024."""
+    """Return the settings of the three engines. With `effects`, also return variants with the search intervals and
+    blend half-lives of Szkaradek 2024."""
     learned = replace(base, matcher=base.matcher.with_values(engine="learned"))
     out = [Contender("search", base), Contender("learned", learned)]
     loops = replace(base, matcher=base.matcher.with_values(engine="state_machine"))
@@ -53,7 +54,7 @@ def contenders(base: AvatarSettings, effects: bool) -> list[Contender]:
 
 
 class _Timed:
-    """Matcher that records the duration of its steps."""
+    """Wrapper of a matcher stage that measures the duration of each step."""
 
     def __init__(self, stage: Any) -> None:
         self.stage, self.took_s = stage, list[float]()
@@ -75,7 +76,7 @@ def make_avatar(contender: Contender, database: MotionDatabase, calibration: Any
 def compare(
     inputs: Sequence[Any], path: Path, chosen: Sequence[Contender], simulation: Simulation, tell: Tell
 ) -> dict[str, dict[str, Any]]:
-    """Return for each contender the summary of `mm_ros evaluate`, with `frame_ms` of the matcher alone."""
+    """Return for each engine the summary of `mm_ros evaluate`; its `frame_ms` is the time of the matcher alone."""
     database = read_database(path)
     whole, limit = run.measure_database(database)
     parts: dict[str, list[measure.Measured]] = {c.name: [] for c in chosen}
@@ -109,7 +110,8 @@ def compare(
 
 
 def memory(path: Path, model: str) -> dict[str, dict[str, float]]:
-    """Memory of each engine in MB: sum of its arrays, file size and growth of its process."""
+    """Return the memory of each engine in MB: the sum of its arrays, the size of its file and the growth of its
+    process."""
     database, learned = read_database(path), LearnedModel(model)
     stored = {"search": path.stat().st_size, "learned": learned.path.stat().st_size}
     grown = {engine: in_its_own(_grown, (engine, path, model)) for engine in ("search", "learned")}
@@ -124,7 +126,7 @@ def memory(path: Path, model: str) -> dict[str, dict[str, float]]:
 
 
 def counted_mb(engine: str, database: MotionDatabase, learned: LearnedModel | None) -> float:
-    """Sum of the arrays that an engine needs [MB]. `learned`: model of the learned engine."""
+    """Return the sum of the arrays that an engine needs [MB]; `learned` is the model of the learned engine."""
     if engine == STATE_MACHINE:
         return StateMachineStage(database).memory_bytes / 1e6
     if engine == LEARNED:
@@ -136,7 +138,7 @@ def counted_mb(engine: str, database: MotionDatabase, learned: LearnedModel | No
 
 
 def endurance(path: Path, model: str, minutes: float, noise: float) -> dict[str, dict[str, Any]]:
-    """Results of `endure` for search and learned engine."""
+    """Return the results of the endurance test for the search and for the learned engine."""
     from mm_ros.evaluation.endurance import endure
     from mm_ros.matching.matcher import MatcherSettings
 
@@ -151,15 +153,14 @@ def endurance(path: Path, model: str, minutes: float, noise: float) -> dict[str,
 
 
 def _grown(asked: tuple[str, Path, str]) -> float:
-    """Growth of the resident memory in MB when one engine is loaded and all its pages are read. Libraries are loaded
-    before, so that they are not counted.
-    """
+    """Return by how many MB the memory of the process grows when one engine is loaded and all its data are read.
+    Libraries are loaded before, so that their memory is not counted."""
     from mm_ros.body.types import still_trajectory
     from mm_ros.matching.matcher import MatcherSettings
 
     engine, path, model = asked
     settings = MatcherSettings(engine=engine, model=model)
-    LearnedModel()  # loads onnxruntime and, below, the kernels, so that they are not counted
+    LearnedModel()  # This call loads onnxruntime, so that its memory is not counted.
     MatcherStage(MatcherSettings(engine="learned"), LearnedModel().digest, learned=LearnedModel()).warm_up()
     before = _resident_mb()
     learned = load_learned(settings)

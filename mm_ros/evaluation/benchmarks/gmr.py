@@ -1,7 +1,7 @@
-"""GMR (General Motion Retargeting), where it is installed, as a method of `mm_ros bench robot`.
+"""GMR (General Motion Retargeting) as a method of `mm_ros bench robot`, if GMR is installed.
 
-GMR has a hand-written table for each of its robots. The inputs of GMR are the joints of LAFAN1's skeleton. Each of them
-differs from the joint of mm_ros by a constant rotation, which makes the T-poses of both skeletons equal.
+GMR has a hand-written table for each of its robots. The input of GMR are poses of the skeleton of the LAFAN1 motion
+data. Each joint of LAFAN1 differs from the joint of mm_ros by a constant rotation, which is computed from the T-poses.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mm_ros.robot.figure import SIDES, Figure
 from mm_ros.robot.follow import RobotState, t_pose_of
 from mm_ros.robot.kinematics import LinkPoses
 
-# For each joint of LAFAN1: the joint of mm_ros with its position, and the joint of mm_ros with its rotation.
+# Each joint of LAFAN1 gets its position from the first joint of mm_ros, and its rotation from the second.
 HUMAN = {"Hips": ("hips", "hips"), "Spine2": ("upper_chest", "upper_chest")} | {
     f"{side.title()}{theirs}": (f"{side}_{place}", f"{side}_{turn}")
     for side in SIDES
@@ -33,7 +33,7 @@ HEIGHT_ABOVE_HEAD_JOINT = 0.15  # m
 
 
 class GmrFollower:
-    """Follower that uses GMR with its table for BVH files."""
+    """Makes a robot follow poses by GMR, with GMR's table for BVH files."""
 
     def __init__(self, figure: Figure, skeleton: Skeleton) -> None:
         try:
@@ -61,9 +61,7 @@ class GmrFollower:
         }
 
     def reset(self) -> None:
-        """GMR has no state except the pose from which it iterates, so a motion starts from the last pose of the
-        previous motion.
-        """
+        """Do nothing: the only state of GMR is the robot's pose from which the next solution is searched."""
 
     def step(self, pose: AvatarPose) -> RobotState:
         positions, rotations = room_joints(pose)

@@ -1,4 +1,4 @@
-"""Plot of `mm_ros bench graph`."""
+"""Plots the results of `mm_ros bench graph`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of Ponton 2022 and Karst 2023, reproduced on given motion beside the published figures."""
+"""Measures what the tables of Ponton 2022 and Karst 2023 show, and puts the published values beside the results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ INTERVALS = (1.0, 0.2, 0.1, 0.05)
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a table: the variant, its figures, the published figure, and the differences between the two."""
+    """One line of a reproduced table: the variant, its measured values and its published value."""
 
     table: str
     variant: str
@@ -50,15 +50,14 @@ def figures(clips: Sequence[Clip], database: Path, settings: AvatarSettings, job
     }
 
 
-AS_RECORDED = BuildOptions(stooped=0.0)  # the databases of the papers contain captured motion only
+AS_RECORDED = BuildOptions(stooped=0.0)  # The databases of the papers contain no artificially bent copies of clips.
 
 
 def run(
     training: Sequence[Clip], raw: Sequence[Clip], held_out: Sequence[Clip], folder: Path, jobs: int, tell: Progress
 ) -> list[Line]:
-    """Measure all variants. `training`: clips of the database; `raw`: the same clips with an unfiltered root;
-    `held_out`: clips of the users.
-    """
+    """Measure all variants of the papers. `training` holds the clips of the database, `raw` holds copies of these clips
+    whose root is not filtered, and `held_out` holds the clips of the users."""
     base = AvatarSettings()
     database = folder / "full.mmdb"
     write_database(build_database(list(training), options=AS_RECORDED), database)

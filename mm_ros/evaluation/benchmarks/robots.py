@@ -1,4 +1,4 @@
-"""Measure how well robots follow the same poses: directions of limbs, feet, limits, smoothness, balance and time."""
+"""Measure how well robots follow the avatar's poses: limb directions, feet, joint limits, smoothness and balance."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from mm_ros.tracking.simulation import resample, sample_times
 
 RATE = 60.0
 METHODS = ("follow", "decompose", "gmr")
-AT_LIMIT = 0.005  # a joint counts as at its limit if it is nearer to the limit than this share of its range
+AT_LIMIT = 0.005  # A joint nearer to its limit than this share of its range counts as being at the limit.
 JUMP_RAD = 0.3
 JOINTS = {
     "left leg": (LEFT_UPPER_LEG, LEFT_LOWER_LEG, LEFT_FOOT),
@@ -57,7 +57,7 @@ JOINTS = {
     "right arm": (RIGHT_UPPER_ARM, RIGHT_LOWER_ARM, RIGHT_HAND),
 }
 TOES = (LEFT_TOES, RIGHT_TOES)
-# Unit of each row; the order of the rows is that of the table.
+# The measured quantities with their units, in the order of the printed table.
 ROWS = {
     "leg_direction_deg": "°", "arm_direction_deg": "°", "ankle_error_cm": "cm", "wrist_error_cm": "cm",
     "leg_limit_percent": "%", "arm_limit_percent": "%", "beyond_limits": "", "jumps_per_min": "1/min",
@@ -69,7 +69,7 @@ ROWS = {
 
 @dataclass(frozen=True)
 class Walk:
-    """Poses of an avatar at 60 Hz."""
+    """The poses of an avatar at 60 Hz, which robots are to follow."""
 
     name: str
     skeleton: Skeleton
@@ -77,7 +77,7 @@ class Walk:
 
 
 def walk_of_clip(clip: Clip, seconds: float = 0.0) -> Walk:
-    """Poses of a clip at 60 Hz, from its start; `seconds` 0 takes the whole clip."""
+    """Return the poses in the first `seconds` of a clip at 60 Hz; 0 takes the whole clip."""
     if clip.rate != RATE:
         times = sample_times(len(clip), clip.rate, RATE)
         p, q = resample(clip.positions.astype(np.float64), clip.rotations.astype(np.float64), clip.rate, times)
@@ -99,7 +99,7 @@ def walk_of_clip(clip: Clip, seconds: float = 0.0) -> Walk:
 
 
 def walk_of_session(name: str, session: Session, database: Path, seconds: float = 0.0) -> Walk:
-    """Poses of the avatar that a recorded user moves."""
+    """Return the poses of the avatar when the recorded trackers of a session drive it."""
     from mm_ros.body.types import Calibration
     from mm_ros.evaluation.rows import CHAIN_ROWS
     from mm_ros.evaluation.run import make_avatar
@@ -122,7 +122,8 @@ def walk_of_session(name: str, session: Session, database: Path, seconds: float 
 def measure(
     figure: Figure, walk: Walk, method: str = "follow", settings: FollowSettings | None = None
 ) -> dict[str, Any]:
-    """Values of ROWS for one robot, one walk and one method; a value is None if the robot lacks the limbs for it."""
+    """Measure all quantities of ROWS for one robot, one sequence of poses and one method. A quantity is None if the
+    robot lacks the limbs that it needs."""
     follower: Any
     if method == "gmr":
         follower = GmrFollower(figure, walk.skeleton)
@@ -133,7 +134,7 @@ def measure(
     follower.reset()
     states, took = [], []
     for pose in walk.poses:
-        began = time.thread_time()  # CPU time, so that other processes on the machine do not count
+        began = time.thread_time()  # CPU time does not include other processes.
         states.append(follower.step(pose))
         took.append(time.thread_time() - began)
     avatar = [room_joints(pose) for pose in walk.poses]
@@ -159,7 +160,8 @@ def measure(
 
 
 def _limb(figure: Figure, name: str, links: Sequence[dict[str, F64]], avatar: Sequence[Any]) -> tuple[float, float]:
-    """Mean angle [deg] between the lines of robot and avatar, and mean error [m] of the scaled end."""
+    """Return the mean angle [deg] between a limb of the robot and of the avatar, and the mean error [m] of the limb's
+    end when the limb of the avatar is scaled to the length of the robot's limb."""
     limb, joints = figure.limbs[name], JOINTS[name]
     root = figure.in_link(limb.upper, limb.root)
     middle, low = figure.in_link(limb.upper, limb.bend), figure.in_link(limb.lower, limb.bend)
@@ -232,7 +234,7 @@ def _feet(
 def _balance(
     figure: Figure, links: Sequence[dict[str, F64]], soles: dict[str, F64], contact: NDArray[np.bool_]
 ) -> dict[str, Any]:
-    """Position of the centre of mass on the floor, relative to the polygon of the standing feet."""
+    """Measure where the robot's centre of mass is on the floor, relative to the polygon around the standing feet."""
     parts = [p for p in figure.robot.parts.values() if p.mass > 0]
     if not parts:
         return {}
@@ -250,7 +252,7 @@ def _balance(
 
 
 def outside_of(points: F64, at: F64) -> float:
-    """Distance of a point from the convex hull of points in the plane; 0 inside."""
+    """Return the distance of the point `at` from the convex hull of `points` in the plane, or 0 if it is inside."""
     order = points[np.lexsort((points[:, 1], points[:, 0]))]
     hull: list[F64] = []
     for half in (order, order[::-1]):
@@ -274,7 +276,7 @@ def _area(a: F64, b: F64) -> float:
 
 
 def walks_of(paths: Sequence[Path], database: Path, seconds: float, progress: Any) -> list[Walk]:
-    """Return the poses of sessions and motion files."""
+    """Read sessions and motion files, and return the poses of the avatar for each of them."""
     from mm_ros.motion.importing import load_clips
     from mm_ros.sessions.paths import is_session
     from mm_ros.sessions.session import read_session
@@ -291,7 +293,7 @@ def walks_of(paths: Sequence[Path], database: Path, seconds: float, progress: An
 
 
 def medians(results: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Median of each row over the results that contain this row."""
+    """Return the median of each measured quantity over the results that contain this quantity."""
     out: dict[str, Any] = {}
     for name in ROWS:
         values = [r[name] for r in results if r[name] is not None]

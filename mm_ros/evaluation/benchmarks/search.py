@@ -1,4 +1,4 @@
-"""Search benchmark: all contenders answer the same recorded queries in alternating rounds on one pinned thread."""
+"""Search benchmark: all searches answer the same recorded queries, in turns, in one thread on a fixed CPU core."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mm_ros.search import Engine
 from mm_ros.search.interface import I64
 
 GROWTH = (16_000, 32_000, 64_000, 125_000, 250_000, 500_000, 1_000_000)
-_ROUND_S = 0.7  # s; maximum time of one contender in a round; slow contenders answer fewer queries
+_ROUND_S = 0.7  # The longest time [s] of one search method in a round. Slow methods answer fewer queries.
 Say = Callable[[str], None]
 
 
@@ -59,7 +59,7 @@ def measure(case: Case, stream_name: str, rounds: int, others: bool, pace: float
     times: dict[str, list[F32]] = {c.name: [] for c in contenders}
     frames: dict[str, I64] = {}
     asked = {c.name: _which(c, stream) for c in contenders}
-    for turn in range(rounds + 1):  # round 0 is a warm-up
+    for turn in range(rounds + 1):  # Round 0 is a warm-up and is not counted.
         for contender in contenders:
             took, found = contender.run(stream, asked[contender.name])
             frames[contender.name] = found
@@ -69,7 +69,8 @@ def measure(case: Case, stream_name: str, rounds: int, others: bool, pace: float
 
 
 def _which(contender: Contender, stream: Stream) -> I64:
-    """Indices of all queries, or of evenly spaced ones if all of them would exceed _ROUND_S."""
+    """Return the indices of the queries that a search method answers: all queries, or evenly spaced ones if all of them
+    would take longer than _ROUND_S seconds."""
     count = len(stream.queries)
     probe = np.linspace(0, count - 1, 12).astype(np.int64)
     contender.run(stream, probe)
@@ -81,9 +82,8 @@ def _which(contender: Contender, stream: Stream) -> I64:
 def _figures(
     contender: Contender, times: list[F32], frames: I64, asked: I64, engine: Engine, case: Case, stream: Stream
 ) -> dict[str, float]:
-    """Compute the figures of one contender. For each query the median over the rounds is used, so that other load on
-    the machine does not affect the p99.
-    """
+    """Compute the results of one search method. The time of a query is the median over all rounds, so that other load
+    on the machine does not affect the 99th percentile."""
     typical = np.median(times, axis=0)
     exact = engine.search_batch(stream.queries[asked], case.weights)[1].astype(np.float64)
     best = np.minimum(exact, stream.bounds[asked])
@@ -91,7 +91,7 @@ def _figures(
     cost = (case.weights * (queries - rows) ** 2).sum(axis=1)
     cost = np.minimum(
         np.where(frames < 0, np.inf, cost), stream.bounds[asked]
-    )  # if a search has no result, the current frame continues
+    )  # If a search finds no better frame, the avatar plays the current clip on.
     right = cost <= best * (1 + 1e-5) + 1e-9
     return {
         "median_us": round(float(np.median(typical)), 3),
@@ -162,7 +162,7 @@ def plot(result: dict[str, Any], path: Path) -> None:
         axis.set(
             xscale="log", xlabel="median, µs", ylabel="recall", title=f"{size}: {result[size]['_data']['rows']:,} rows"
         )
-        axis.margins(x=0.15, y=0.2)  # space for the labels
+        axis.margins(x=0.15, y=0.2)
         axis.grid(alpha=0.3)
     if "growth" in result:
         growth = result["growth"]

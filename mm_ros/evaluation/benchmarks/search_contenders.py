@@ -1,4 +1,4 @@
-"""Contenders of the search benchmark: the engines of mm_ros, timed in compiled code, and installed libraries."""
+"""The search methods that the search benchmark compares: those of mm_ros, and those of installed libraries."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mm_ros.search.engine import search_at
 from mm_ros.search.interface import I64
 from mm_ros.search.tree.simd import LEAN
 
-# function of a stream and the indices of its queries that returns microseconds and frames
+# A function that answers some queries of a stream and returns the time [µs] and the found frame of each query.
 Run = Callable[[Stream, I64], tuple[F32, I64]]
 
 
@@ -56,7 +56,7 @@ def _replay(
 
 
 def cycles_per_us() -> float:
-    """Cycles per microsecond of the cycle counter, which runs independently of the processor clock."""
+    """Return how many cycles per microsecond the cycle counter counts; its rate does not depend on the CPU clock."""
 
     @njit(**LEAN)
     def now() -> Any:
@@ -106,7 +106,8 @@ def _timed(ask: Callable[[F32, float], int]) -> Run:
 
 
 def peers(case: Case, say: Callable[[str], None]) -> list[Contender]:
-    """Installed libraries on the searchable frames; scaled columns turn the weighted distance into a Euclidean one."""
+    """Return the search methods of all installed libraries. Columns are scaled by their weights, because most libraries
+    compute only Euclidean distances."""
     stops = np.maximum(case.stops - 60, case.starts)
     frames = np.concatenate([np.arange(a, b) for a, b in zip(case.starts, stops, strict=True)])
     scale = np.sqrt(case.weights)
@@ -121,9 +122,8 @@ def peers(case: Case, say: Callable[[str], None]) -> list[Contender]:
 
 
 def _built(make: Callable[[], Any], rows: F32) -> tuple[Any, float, float]:
-    """Return the built index, the build time in ms, and the memory in MB: the growth of the process, but at least one
-    copy of the rows.
-    """
+    """Return the search index that `make` builds, the build time in ms and the memory in MB. The memory is the growth
+    of the process, but at least the size of one copy of `rows`."""
     before, start = _resident_mb(), time.perf_counter()
     made = make()
     return made, (time.perf_counter() - start) * 1e3, max(_resident_mb() - before, rows.nbytes / 1e6)

@@ -1,6 +1,7 @@
-"""Databases and queries of the search benchmark: motion capture, and desired trajectories of a stick and of clips.
+"""Databases and queries of the search benchmark. The databases contain motion capture; the queries are made from the
+desired trajectories of a simulated joystick and of recorded clips.
 
-Procedural motion replaces the shared motion data when it is not installed.
+If the CMU motion data are not installed, procedural motion replaces them.
 """
 
 from __future__ import annotations
@@ -25,11 +26,10 @@ from mm_ros.search.interface import I64
 SIZES = {"small": 18_120, "medium": 28_271, "large": 500_000}
 RATE = 60.0
 ENDS_EXCLUDED = 60
-EVERY = 10  # frames between searches
-TRAJECTORY = 12  # columns of the desired trajectory, first in the default layout
+EVERY = 10  # number of frames from one search to the next
+TRAJECTORY = 12  # The first 12 columns of the default feature layout describe the desired trajectory.
 PROCEDURAL = "procedural"
-# every 7th clip of subject 69 (or every 7th procedural clip) is not in the database and serves as a source of desired
-# trajectories
+# Every 7th clip of one person is not in the database; desired trajectories are made from these clips.
 _HELD_OUT = 7
 _LAYOUT = default_layout()
 _VERSION = 1
@@ -39,10 +39,10 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass
 class Stream:
-    """Recorded queries of a closed loop, in which the result of each query is played before the next query."""
+    """Queries recorded from a running matcher, which plays the result of each query before it makes the next query."""
 
     queries: F32
-    bounds: F32  # cost of continuing, which is the bound of the query
+    bounds: F32  # The cost of playing the current clip on. A search returns only frames with a lower cost.
     currents: I64
 
 
@@ -62,10 +62,8 @@ class Case:
 
 
 def motion_features(progress: Progress) -> dict[str, F32]:
-    """Raw features of every CMU clip by name, imported once and cached; names of mirrored clips end in '~'.
-
-    Without the CMU data, features of procedural clips, which are not cached.
-    """
+    """Return the raw features of each CMU clip by the name of the clip; names of mirrored clips end in '~'. The
+    features are stored in the cache folder. If the CMU motion data are missing, use procedural clips."""
     if not has_data():
         return _features_of(PROCEDURAL, make_clips(0), progress)
     path = writable_root() / "bench" / f"search-{_LAYOUT.hash}-{_VERSION}.npz"
@@ -90,7 +88,8 @@ def _features_of(name: str, clips: Sequence[Clip], progress: Progress) -> dict[s
 
 
 def make_case(rows: int, motion: dict[str, F32], seed: int = 7) -> Case:
-    """The first `rows` frames: locomotion, then its mirror image, then everyday motion and its mirror image."""
+    """Make a database of `rows` frames. The clips are added in this order: locomotion, mirrored locomotion, everyday
+    motion and mirrored everyday motion."""
     walks = [n for n in motion if n.startswith(("cmu_locomotion", PROCEDURAL))]
     subject = [n for n in walks if ("69_" in n or n.startswith(PROCEDURAL)) and not n.endswith("~")]
     held = subject[::_HELD_OUT]
@@ -109,7 +108,7 @@ def make_case(rows: int, motion: dict[str, F32], seed: int = 7) -> Case:
         ", with mirror images" if any(n.endswith("~") for n in order[: len(parts)]) else ""
     )
     slower = 1
-    while count < rows:  # when all motion has been used, the same clips are added again, slightly scaled
+    while count < rows:  # When all clips have been used, slightly scaled copies of the clips are added.
         slower += 1
         part = parts[slower % len(parts)] * np.float32(1 + 0.01 * np.sin(slower))
         parts.append(part[: rows - count])
@@ -154,9 +153,10 @@ def _closed_loop(engine: Engine, case: Case, desired_rows: F32, every: int) -> S
 
 
 def stick_trajectories(frames: int, seed: int) -> F32:
-    """Raw trajectory columns for a random joystick; velocity and facing follow it as critically damped springs."""
+    """Return the features of the desired trajectories of a simulated joystick that moves at random. Velocity and facing
+    follow the joystick as critically damped springs."""
     rng = np.random.default_rng(seed)
-    y, dt = 4 * np.log(2) / 0.27 / 2, 1 / RATE  # a critically damped spring with a half-life of 0.27 s
+    y, dt = 4 * np.log(2) / 0.27 / 2, 1 / RATE  # The spring has a half-life of 0.27 s.
     velocity, acceleration, goal = np.zeros(2), np.zeros(2), np.zeros(2)
     yaw, turning, facing, left = 0.0, 0.0, 0.0, 0
     out = np.empty((frames, TRAJECTORY), np.float32)
@@ -165,7 +165,7 @@ def stick_trajectories(frames: int, seed: int) -> F32:
             left, direction = int(rng.uniform(0.5, 3) * RATE), rng.uniform(-np.pi, np.pi)
             speed = rng.choice(
                 [0, 0.5, 0.9, 1.2, 1.5], p=[0.15, 0.15, 0.25, 0.3, 0.15]
-            )  # only walking speeds are used, as in the sizes small and medium
+            )  # speeds of walking [m/s] and their probabilities
             goal = speed * np.array([np.cos(direction), np.sin(direction)])
             new = direction if rng.random() < 0.8 else rng.uniform(-np.pi, np.pi)
             facing = yaw + (new - yaw + np.pi) % (2 * np.pi) - np.pi if speed else facing

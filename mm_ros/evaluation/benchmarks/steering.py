@@ -1,6 +1,6 @@
-"""Steer the avatar by scripted input of keys, stick and path, and measure how it responds.
+"""Steer the avatar by scripted input of keys, stick and path, and measure how the avatar responds.
 
-Each run goes through the stages of the graph: input → desired trajectory → matcher → post-processing.
+Each run uses the stages of the ROS graph: input → desired trajectory → matcher → post-processing.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from mm_ros.trajectory.joystick import JoystickSettings, JoystickStage
 from mm_ros.trajectory.path import PathSettings, PathStage
 
 RATE, DT = 60, 1 / 60
-AHEAD_S, AFTER_S = 2.5, 2.5  # duration of a run before and after each change of the input
+AHEAD_S, AFTER_S = 2.5, 2.5  # duration [s] of a run before and after the change of the input
 TURNS_DEG, REPEATS = (45, 90, 180), 6
-OVERSHOOTS_DEG = 30.0  # overshoot is measured from the moment when the error first falls below this value
+OVERSHOOTS_DEG = 30.0  # Overshoot is measured after the heading error [deg] has first fallen below this value.
 FACING_DEG, STOPPED_M_S, STARTED = 5.0, 0.15, 0.9
-STEADY_S = 1.5  # time after a change of the input from which the motion counts as steady
-GLIDE_M_S, GLIDES_S, MOVES_M_S = 0.2, 0.3, 0.5  # a body that moves while neither foot moves has a standing pose
+STEADY_S = 1.5  # The motion counts as steady after this time [s] since the last change of the input.
+GLIDE_M_S, GLIDES_S, MOVES_M_S = 0.2, 0.3, 0.5
 NEVER_S = AFTER_S
 PATH_SPEED = 1.2
-KEY_S = 1.0  # s; the avatar reaches a key point at most this time before or after its simulated position
-SPEED_BANDS = np.array([0.2, 0.7, 1.6, 3.0])  # m/s; fast gaits have far more pops, so they are compared by speed
+KEY_S = 1.0  # The avatar is assumed to reach a key point of a path at most this time [s] early or late.
+SPEED_BANDS = np.array([0.2, 0.7, 1.6, 3.0])  # Pops are compared in these bands of speed [m/s]: fast gaits have more.
 PATHS: dict[str, tuple[tuple[float, float], ...]] = {
     "square": ((0, 0), (4, 0), (4, 4), (0, 4), (0, 0)),
     "eight": ((0, 0), (2, 1.5), (4, 0), (6, -1.5), (8, 0), (6, 1.5), (4, 0), (2, -1.5), (0, 0)),
@@ -48,20 +48,21 @@ PATHS: dict[str, tuple[tuple[float, float], ...]] = {
 SPEEDS = ((0.8, 0.8, 1.2, 1.2, 1.2), (1.2, 1.0, 0.8, 0.8, 1.2, 1.2, 1.0, 1.0, 1.2), (1.2, 1.2))
 
 
-# Szkaradek 2024, table 5.2: search time, forced search time, and time in which 99 % of an offset decays [s]. The last
-# variant is not in the table; compared with "high search", it shows the effect of the forced search alone.
+# Each variant has three times [s]: between searches, between forced searches, and until 99 % of a pose offset has
+# decayed. All variants except the last are those of Szkaradek 2024, table 5.2. The last variant differs from "high
+# search" only in the forced search.
 VARIANTS = {
     "standard": (0.1, 0.1, 0.1), "no inertia": (0.1, 0.1, 0.0),
     "high search": (1.0, 1.0, 0.1), "low search": (0.01, 0.01, 0.01),
     "high decay": (0.1, 0.1, 1.0), "low decay": (0.1, 0.1, 0.01),
     "high search high decay": (1.0, 1.0, 1.0), "high search, forced at once": (1.0, 0.0, 0.1),
 }  # fmt: skip
-# this factor is 3.3 for a spring with w = 2 ln 2 / halflife
+# A spring needs this number of half-lives until 99 % of an offset has decayed.
 DECAY_PER_HALFLIFE = math.log(100.0) / (2.0 * math.log(2.0))
 
 
 def variant(name: str, engine: str, model: str = "") -> tuple[MatcherSettings, PostSettings]:
-    """Settings of an engine with the parameters of the paper's variant."""
+    """Return the settings of an engine with the parameters of a variant in VARIANTS."""
     search, forced, decay = VARIANTS[name]
     return (
         MatcherSettings(engine=engine, model=model, search_interval=search, abrupt_interval=forced),
@@ -71,7 +72,7 @@ def variant(name: str, engine: str, model: str = "") -> tuple[MatcherSettings, P
 
 @dataclass(frozen=True)
 class Input:
-    """State of stick and buttons."""
+    """State of the joystick and its buttons at one time."""
 
     move: tuple[float, float] = (0.0, 0.0)
     gait: str = "walk"
@@ -81,9 +82,8 @@ class Input:
 
 @dataclass(frozen=True)
 class Stream:
-    """Scripted input; `change_s`: time at which the key changes; `goal`: desired heading [rad] or speed [m/s] after
-    that time.
-    """
+    """Scripted input of one run. `change_s` is the time [s] at which the input changes; `goal` is the desired heading
+    [rad] or speed [m/s] after the change."""
 
     kind: str
     seconds: float
@@ -94,13 +94,14 @@ class Stream:
 
 @dataclass
 class Ridden:
-    """One run at 60 Hz: root x, y, yaw of simulation and avatar, poses, and the time of the matcher's steps [s]."""
+    """Result of one run at 60 Hz: root (x, y, yaw) of the desired trajectory and of the avatar, and the avatar's poses.
+    """
 
     desired: F64
-    velocity: F64  # velocity of the desired trajectory (F, 2)
+    velocity: F64  # (F, 2) velocity of the desired trajectory
     root: F64
     poses: list[AvatarPose]
-    positions: F64  # joints in the room (F, J, 3)
+    positions: F64  # (F, J, 3) joint positions in the room
     took_s: F64
 
     @property
@@ -109,7 +110,7 @@ class Ridden:
 
 
 def speed_of(root: F64) -> F64:
-    """Speed over 0.4 s, about one step, of places x, y (F, 2 or more) [m/s]."""
+    """Return the speed [m/s] of a root (F, 2 or more columns) with the columns x and y, averaged over 0.4 s."""
     half = 12
     at = np.arange(len(root))
     a, b = np.maximum(at - half, 0), np.minimum(at + half, len(root) - 1)
@@ -121,9 +122,8 @@ def heading(angle: float) -> tuple[float, float]:
 
 
 def streams(seed: int = 0, repeats: int = REPEATS) -> list[Stream]:
-    """All scripted inputs; the seed sets the times of the changes, and thereby the phase of the step at which they
-    happen.
-    """
+    """Return all scripted inputs. The seed determines the times of the changes, so that changes occur at different
+    moments of a step."""
     rng = np.random.default_rng(seed)
     out: list[Stream] = []
 
@@ -154,7 +154,7 @@ def streams(seed: int = 0, repeats: int = REPEATS) -> list[Stream]:
 
 
 def shows() -> dict[str, Callable[[Rider], Ridden]]:
-    """Runs for films, one for each mode: keys (turns, jog, strafe, stop), a stick that turns evenly, a path."""
+    """Return three functions that make runs for films: one with keys, one with a turning stick, and one with a path."""
     parts = ((1.0, Input()), (3.0, Input((1, 0))), (4.5, Input((0, 1))), (6.0, Input((0, -1))),
              (8.0, Input((-1, 0), "jog")), (9.5, Input((0, 1), strafe=True)), (11.0, Input()))  # fmt: skip
     keys = Stream("keys", 11.0, lambda t: next((asked for end, asked in parts if t < end), Input()))
@@ -177,7 +177,7 @@ def _always(asked: Input, _t: float) -> Input:
 
 
 class Rider:
-    """One engine together with the stages before and after it."""
+    """One engine (search, learned or state machine) with the stages before and after the engine."""
 
     def __init__(self, database: MotionDatabase, settings: MatcherSettings, post: PostSettings | None = None,
                  stick: JoystickSettings | None = None) -> None:  # fmt: skip
@@ -220,11 +220,8 @@ class Rider:
         )  # fmt: skip
 
 
-# ---- figures
-
-
 def _settled(error: F64, limit: float, at_s: float) -> float:
-    """Seconds from `at_s` until the error stays within the limit for at least 0.3 s."""
+    """Return the time [s] from `at_s` until the error stays within `limit` for at least 0.3 s."""
     inside = np.abs(error) <= limit
     for i in range(round(at_s * RATE), len(error)):
         if inside[i : i + 18].all():
@@ -233,7 +230,8 @@ def _settled(error: F64, limit: float, at_s: float) -> float:
 
 
 def standing(ridden: Ridden) -> F64:
-    """Whether, in each frame (F,), the root moves although for a while neither foot has moved relative to the root."""
+    """Return for each frame (F,) whether the body glides in a standing pose: the root moves, but for GLIDES_S seconds
+    neither foot has moved relative to the root."""
     feet = ridden.positions[:, [LEFT_FOOT, RIGHT_FOOT], :2] - ridden.root[:, None, :2]
     speeds = np.linalg.norm(np.gradient(feet, DT, axis=0), axis=-1).max(-1)
     n = round(GLIDES_S * RATE)
@@ -273,7 +271,7 @@ def _of_speed(r: Ridden, s: Stream) -> dict[str, float]:
 
 
 def _now(r: Ridden) -> F64:
-    """Speed of the avatar's root over 0.1 s [m/s]."""
+    """Return the speed [m/s] of the avatar's root, averaged over 0.1 s."""
     moved = np.linalg.norm(np.gradient(r.root[:, :2], DT, axis=0), axis=1)
     return np.convolve(moved, np.ones(7) / 7, "same")
 
@@ -294,14 +292,13 @@ def figures_of(r: Ridden, s: Stream) -> dict[str, float]:
 
 
 def deviation(points: F64, walked: F64) -> F64:
-    """Distance of each walked point from the nearest of the `points`, which are close to each other [m]."""
+    """Return the distance [m] of each position in `walked` from a path that consists of the close points `points`."""
     return np.asarray(np.linalg.norm(walked[:, None] - points[None], axis=-1).min(1))
 
 
 def ride_paths(rider: Rider) -> tuple[dict[str, Any], list[Ridden]]:
-    """Return two figures: the deviation from the paths at 1.2 m/s, and the error of the speed on paths with different
-    speeds at the key points.
-    """
+    """Measure the deviation from paths at 1.2 m/s, and the error of the speed on paths that demand a different speed at
+    each key point."""
     away, errors, rides = [], [], []
     for name, own in zip(PATHS, SPEEDS, strict=True):
         path = PathStage(PathSettings(speed=PATH_SPEED), rider.times)
@@ -313,10 +310,10 @@ def ride_paths(rider: Rider) -> tuple[dict[str, Any], list[Ridden]]:
         rides.append(rider.walk(path))
         speed, asked = rides[-1].speed, np.linalg.norm(rides[-1].velocity, axis=1)
         for key, wanted, when in zip(PATHS[name][1:-1], own[1:-1], path.keys_when[1:-1], strict=True):
-            first = max(0, round((when - KEY_S) * RATE))  # a path may pass a key point twice
+            first = max(0, round((when - KEY_S) * RATE))  # Only this time is searched: a path may pass a point twice.
             part = rides[-1].root[first : round((when + KEY_S) * RATE), :2]
             near = first + int(np.argmin(np.linalg.norm(part - key, axis=1)))
-            goal = float(asked[max(0, near - 12) : near + 12].mean())  # the path is slower than `wanted` in a bend
+            goal = float(asked[max(0, near - 12) : near + 12].mean())  # A path is slower than `wanted` in bends.
             errors.append(abs(float(speed[near]) / min(goal, wanted) - 1))
     all_of = np.concatenate(away)
     out = {"path_deviation_m": {"mean": float(all_of.mean()), "median": float(np.median(all_of)),
@@ -326,7 +323,7 @@ def ride_paths(rider: Rider) -> tuple[dict[str, Any], list[Ridden]]:
 
 
 def of_rides(rides: Sequence[Ridden], own: Reference) -> dict[str, Any]:
-    """Metrics of feet and smoothness over all runs."""
+    """Compute the metrics of feet and smoothness over all runs of an engine."""
     parts = []
     for r in rides:
         contacts = np.array([p.contacts for p in r.poses])
@@ -341,7 +338,7 @@ def of_rides(rides: Sequence[Ridden], own: Reference) -> dict[str, Any]:
     errors = np.concatenate([np.linalg.norm(r.root[:, :2] - r.desired[:, :2], axis=1) for r in rides])
     at = np.bincount(np.searchsorted(SPEED_BANDS, np.concatenate([r.speed for r in rides])), minlength=5)
     return out | {
-        # Number of pops of the database, weighted by the speeds of the runs
+        # The pops per minute of the database, weighted by how often each band of speed occurs in the runs.
         "database_pops_per_min": float((at / at.sum()) @ own.pops_by_speed),
         "standing_frames": int(glides.sum()), "frames": len(glides),
         "root_error_m": {"mean": float(errors.mean()), "p95": float(np.percentile(errors, 95))},
@@ -353,7 +350,8 @@ def of_rides(rides: Sequence[Ridden], own: Reference) -> dict[str, Any]:
 def bench(
     rider: Rider, scripted: Sequence[Stream], own: Reference, tell: Callable[[int, int], None] = lambda i, n: None
 ) -> dict[str, Any]:
-    """All figures of one engine: medians of the repeats, and the worst one as `…_worst`."""
+    """Run all scripted inputs with one engine. Return the median of each measured quantity over the repeats, and the
+    worst repeat under the name of the quantity with the ending `_worst`."""
     found: dict[str, list[float]] = {}
     rides = []
     for i, stream in enumerate(scripted):
@@ -369,10 +367,11 @@ def bench(
 
 @dataclass(frozen=True)
 class Reference:
-    """Figures of the database itself. `pops_by_speed`: pops a minute in each of SPEED_BANDS."""
+    """Measurements of the clips in the database, for comparison. `pops_by_speed` holds the pops per minute in each band
+    of speed of SPEED_BANDS."""
 
     numbers: dict[str, float]
-    pop_limit: float  # m/s², acceleration
+    pop_limit: float  # joint acceleration [m/s²] above which a motion counts as a pop
     pops_by_speed: F64
 
 

@@ -1,9 +1,9 @@
-"""Two experiments of a thesis on other motion: effect of the database size and of the position accuracy.
+"""Two experiments of the thesis Ponton 2022, repeated with other motion data.
 
-Ponton 2022, figures 5.9 and 5.10: mean distance between avatar and user with 100 %, 25 % and 10 % of the database at
-α = 0.3 m (thesis: 19, 22, 27 cm), and number of different poses in five minutes at α = 0.3 and 0.1 m (thesis: 6,932
-and 5,715). The only database size in the thesis is 18,120 poses, so a part of the database with that size is measured,
-too.
+The first experiment (figure 5.9) measures the mean distance between avatar and user with 100 %, 25 % and 10 % of the
+database; the thesis states 19, 22 and 27 cm. The second experiment (figure 5.10) counts the different poses in five
+minutes if the avatar may be 0.3 m or 0.1 m from the user; the thesis states 6,932 and 5,715 poses. A part of the
+database with 18,120 poses is also measured, because the database of the thesis has this size.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ THESIS_POSES = {0.3: 6932, 0.1: 5715}
 
 
 def part_of(clips: Sequence[Clip], share: float, seed: int = 0) -> list[Clip]:
-    """Whole clips in a random order up to `share` of all frames; a smaller part is a subset of a larger one."""
+    """Choose whole clips at random until they contain `share` of all frames. The clips of a smaller share are also in
+    each larger share."""
     if not 0 < share <= 1:
         raise MmRosError(f"share of the database: expected above 0, up to 1, came {share}")
     wanted = share * sum(len(c) for c in clips)
@@ -45,7 +46,7 @@ def part_of(clips: Sequence[Clip], share: float, seed: int = 0) -> list[Clip]:
 
 
 def some_of(clips: Sequence[Clip], seconds: float) -> list[Clip]:
-    """Whole clips in a seeded order until their duration exceeds `seconds`."""
+    """Choose whole clips at random, with a fixed seed, until their duration exceeds `seconds`."""
     out: list[Clip] = []
     for i in np.random.default_rng(0).permutation(len(clips)):
         if sum(c.seconds for c in out) > seconds:
@@ -61,7 +62,8 @@ def measure(
     seed: int = 0,
     tell: Callable[[str, int, int], None] = lambda what, done, of: None,
 ) -> dict[str, Any]:
-    """`users`: clips whose head and hands drive the avatar; their subjects should not be in `database_clips`."""
+    """Run both experiments. Head and hands of the clips `users` drive the avatar; the people in these clips should not
+    be in `database_clips`."""
     for clips, what in ((database_clips, "database"), (users, "users")):
         if not clips:
             raise MmRosError(f"no clips for the {what}: expected clips of at least 1 s, of other people than the rest")
@@ -98,7 +100,7 @@ def replay(database: MotionDatabase, user: Clip, settings: AvatarSettings, accur
 
 
 def lines(result: dict[str, Any]) -> list[str]:
-    """Lines of the text table."""
+    """Return the results of both experiments as lines of a text table."""
     out = ["database    frames   alpha   root error   at clamp   poses   seconds   thesis"]
     for r in result["rows"]:
         share, accuracy = r["share"], r["position_accuracy_m"]
