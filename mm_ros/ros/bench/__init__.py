@@ -1,1 +1,1 @@
-"""Latency and load of the running graph."""
+"""Benchmarks of the running ROS graph: latency, CPU time and memory."""

@@ -1,7 +1,7 @@
-"""Disturb a running graph as a user does: `python -m mm_ros.ros.bench.disturb AVATAR`.
+"""Change parameters of a running graph as a user does: `python -m mm_ros.ros.bench.disturb AVATAR`.
 
-Every half second, a weight is changed or the trajectory is reset. Every 4 s the database is replaced by its copy, or
-the copy by the original.
+Every half second, a feature weight is changed or the trajectory is reset. Every 4 s, the database is replaced by a copy
+of the database, or the copy is replaced by the original.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def main(words: list[str]) -> int:
                 client, request = setting, changed("responsiveness", 1.0 + turn % 3 * 0.1)
             asked = client.call_async(request)
             rclpy.spin_until_future_complete(node, asked, timeout_sec=PATIENCE_S)
-            # `spin_once` cannot be used to wait, because it would return at once with the event of the change
+            # `spin_once` is not used to wait, because the event of the changed parameter would end the wait at once.
             time.sleep(PERIOD_S)
     return 0
 
@@ -56,5 +56,5 @@ def changed(name: str, value: Any) -> SetParameters.Request:
 if __name__ == "__main__":
     try:
         sys.exit(main(sys.argv))
-    except (KeyboardInterrupt, RuntimeError):  # RCLError: Ctrl-C has closed the context
+    except (KeyboardInterrupt, RuntimeError):  # rclpy raises RCLError after Ctrl-C has closed its context.
         sys.exit(0)

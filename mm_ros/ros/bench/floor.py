@@ -1,8 +1,8 @@
-"""Plain transport of messages as a baseline: as many hops as in the graph and messages of the same sizes, but no
-computation.
+"""Baseline for the latency of the graph: nodes that pass on messages of the same sizes without any computation.
 
-`python -m mm_ros.ros.bench.floor AVATAR RATE [HOP …]` runs these hops in this process (default: all hops). With HOP
-one_hop, the /tf messages of trackers and pose are published as bytes, without intermediate hops.
+Run `python -m mm_ros.ros.bench.floor AVATAR RATE [HOP …]`. Each HOP is the name of a node that receives a message and
+publishes the next one; without a HOP, all of them run in this process. The HOP `one_hop` publishes the /tf messages of
+the trackers and of the pose without intermediate nodes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from mm_ros.ros.node import run_all
 from mm_ros.ros.qos import message_class, publisher_qos, subscription_qos
 from mm_ros.ros.tf import PoseTf, TrackerTf
 
-WAKE_S = 0.5  # maximum delay of Ctrl-C
+WAKE_S = 0.5  # A Ctrl-C takes effect after at most this time [s].
 HOPS = ("trackers", "body_orientation", "trajectory", "matched_pose", "/tf")
 
 
@@ -64,16 +64,17 @@ class Executor(LeanExecutor):
 
 
 class Samples:
-    """Stamps of samples at a fixed rate, for a timer of the same rate.
+    """Time stamps of samples at a fixed rate, for a timer that ticks at an equal rate.
 
-    The earliest tick sets the phase. If a late tick did, each later sample would wait for the tick after it.
+    The stamps are aligned with the earliest tick. If they were aligned with a late tick, each later sample would have
+    to wait for the next tick.
     """
 
     def __init__(self, rate: float) -> None:
         self._period_ns, self._start_ns, self._done = 1e9 / rate, 0, -1
 
     def due(self, now_ns: int) -> list[int]:
-        """The stamps that are due at a tick of the timer: one, and up to five that missed ticks left out."""
+        """Return the stamps of the samples to publish at a tick of the timer: one, or up to six after missed ticks."""
         self._start_ns = self._start_ns or now_ns
         newest = max(round((now_ns - self._start_ns) / self._period_ns), self._done + 1)
         self._start_ns = min(self._start_ns, now_ns - round(newest * self._period_ns))
@@ -85,7 +86,7 @@ class Source(Node):
     def __init__(self, avatar: str, rate: float) -> None:
         super().__init__("floor_source", namespace=avatar)
         self._samples = Samples(rate)
-        self._settling = 50  # the first ticks are late because of the start
+        self._settling = 50  # The first 50 ticks are not counted, because the start of the process delays them.
         self._frame = next(iter(sample_trackers(1)))
         self._frames = TrackerTf(avatar)
         self._out, self._tf = _publisher(self, "trackers"), _publisher(self, "/tf")
@@ -116,9 +117,8 @@ class Relay(Node):
 
 
 class OneHop:
-    """Executor and source in one: it sleeps until a sample is due and then publishes the two /tf messages of this
-    sample.
-    """
+    """Sleeps until a sample is due, then publishes the two /tf messages of this sample, without an executor of
+    rclpy."""
 
     def __init__(self, avatar: str, rate: float) -> None:
         self._avatar, self._rate = avatar, rate

@@ -1,4 +1,5 @@
-"""Latency from a tracker's stamp until /tf arrives in another process, compared with plain transport of messages."""
+"""Measures the time from the stamp of a tracker sample until the avatar's /tf arrives in another process, and compares
+it with the time for plain transport of messages."""
 
 from __future__ import annotations
 
@@ -30,9 +31,9 @@ from mm_ros.ros.reach import settle_reach
 
 START_S = 120.0
 SETTLE_S = 2.0
-# tolerance of the number of samples, because of the first and the last sample and the jitter of the source
+# The number of samples may be this share below the expected number, because the rate of the source fluctuates.
 SHORT_TOLERANCE = 0.01
-GRACE_S = 0.5  # younger samples may still be in transport
+GRACE_S = 0.5  # Samples that are younger than this [s] do not count as lost, because they may still be in transport.
 TICKS = os.sysconf("SC_CLK_TCK")
 
 Say = Callable[[str], None]
@@ -48,15 +49,15 @@ class Plan:
     avatar_rate: int = 90
     record: bool = False
     disturb: bool = False
-    against: Path | None = None  # path of a built checkout of another version
+    against: Path | None = None  # folder of another version of mm_ros, to compare with
 
 
 class Listener:
-    """Serialized messages of /tf with their arrival times. The messages are decoded after the round, so that decoding
-    does not delay messages.
+    """Receives messages of /tf and stores them with their arrival times. The messages are decoded after the
+    measurement.
 
-    The wait set contains only these subscriptions, and all waiting messages are read at each wake-up, because rclpy's
-    executor is too slow for 24 avatars. `poses`: avatars whose `pose` is read, too, as a user's program does.
+    No executor of rclpy is used, because it is too slow for 24 avatars. `poses` names avatars whose topic `pose` is
+    also read, as a program of a user would do.
     """
 
     def __init__(self, poses: Sequence[str] = ()) -> None:
@@ -87,7 +88,8 @@ class Listener:
         self.node.destroy_node()
 
     def stamps(self) -> tuple[dict[str, set[int]], dict[str, dict[int, int]]]:
-        """Return by avatar the stamps of its trackers, and the arrival time of each pose by stamp."""
+        """Return for each avatar the stamps of its tracker samples, and a dict from the stamp of each pose to its
+        arrival time."""
         sent: dict[str, set[int]] = {}
         arrived: dict[str, dict[int, int]] = {}
         for at, raw in self.came:
@@ -101,10 +103,8 @@ class Listener:
 
 
 def first_transform(raw: bytes) -> tuple[int, str]:
-    """Stamp (ns) and child frame of the first transform of a serialized TFMessage; no frame if it is empty.
-
-    The whole message takes 0.4 ms to convert, which is too long for many avatars over half an hour.
-    """
+    """Return the stamp [ns] and the child frame of the first transform in a serialized TFMessage, or (0, "") if the
+    message is empty. To convert the whole message would take 0.4 ms, which is too long for many avatars."""
     if len(raw) < 20 or not struct.unpack_from("<I", raw, 4)[0]:
         return 0, ""
     sec, nanosec, length = struct.unpack_from("<iII", raw, 8)
@@ -118,7 +118,8 @@ def names_of(avatars: int) -> list[str]:
 
 
 def graph_commands(mode: str, avatars: int, rate: int, folder: Path, python: Sequence[str] = ()) -> list[list[str]]:
-    """Return the commands that start the graph. `python`: command that runs a module of another checkout, if given."""
+    """Return the commands that start the graph. `python` is the command of another version of mm_ros, or empty for this
+    version."""
     config = folder / f"rate{rate}.yaml"
     config.write_text(f"/**/tracker_bridge:\n  ros__parameters:\n    rate: {float(rate)}\n")
     run = partial(_run_module, python)
@@ -134,7 +135,8 @@ def _run_module(python: Sequence[str], *words: str) -> list[str]:
 
 
 def floor_commands(kind: str, rate: int) -> list[list[str]]:
-    """`kind`: one_hop, four_hops (in one process), or four_hops_processes."""
+    """Return the commands that start the baseline. `kind` is one_hop, four_hops (nodes in one process), or
+    four_hops_processes (each node in its own process)."""
     base = module_command("mm_ros.ros.bench.floor", "bench0", str(rate))
     if kind == "four_hops_processes":
         return [[*base, str(hop)] for hop in range(len(HOPS))]
@@ -144,7 +146,7 @@ def floor_commands(kind: str, rate: int) -> list[list[str]]:
 @dataclass
 class Running:
     pids: list[int]
-    check: Callable[[], None]  # raises MmRosError if a process has ended
+    check: Callable[[], None]  # This function raises MmRosError if a process has ended.
 
 
 @contextmanager
@@ -182,7 +184,8 @@ def measure(
     beside: Sequence[list[str]] = (),
     rate: int = 0,
 ) -> dict[str, Any]:
-    """Measure these processes. `beside`: commands that run at the same time and whose load is not counted."""
+    """Start the processes `commands` and measure their latency and load. `beside` holds commands that run at the same
+    time but whose load is not counted."""
     listener = Listener(names_of(avatars) if poses else ())
     try:
         started_ns = time.time_ns()
@@ -191,7 +194,7 @@ def measure(
             with running(list(beside), folder):
                 listener.spin(SETTLE_S + (SETTLE_S if beside else 0.0))
                 listener.came.clear()
-                pids = [p for pid in started.pids for p in family(pid)]  # with the spare processes
+                pids = [p for pid in started.pids for p in family(pid)]
                 began, cpu = time.monotonic(), cpu_s(pids)
                 listener.spin(seconds)
                 took_s = time.monotonic() - began
@@ -222,7 +225,8 @@ def wait_for_all(listener: Listener, avatars: int, check: Callable[[], None]) ->
 
 
 def _latencies(listener: Listener, ended_ns: int) -> dict[str, Any]:
-    """Return the largest latencies over all avatars; samples before an avatar's first pose do not count."""
+    """Return for each percentile the largest latency among the avatars. Samples before the first pose of an avatar do
+    not count."""
     sent, arrived = listener.stamps()
     worst: dict[str, float] = {}
     lost = count = 0
@@ -239,7 +243,7 @@ def _latencies(listener: Listener, ended_ns: int) -> dict[str, Any]:
 
 
 def family(pid: int) -> list[int]:
-    """Return a process and all its descendants."""
+    """Return the process ids of a process and of all its descendants."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return [pid, *(p for child in children for p in family(int(child)))]
 
@@ -253,7 +257,7 @@ def cpu_s(pids: list[int]) -> float:
 
 
 def memory_mb(pids: list[int]) -> float:
-    """Return the proportional set size: shared pages count once."""
+    """Return the memory of the processes `pids` [MB]; a memory page that several processes share counts once."""
     lines = [x for pid in pids for x in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()]
     return sum(int(x.split()[1]) for x in lines if x.startswith("Pss:")) / 1024
 
@@ -263,7 +267,7 @@ def _threads(pids: list[int]) -> int:
 
 
 def median_of(rounds: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return medians over the rounds, but sums of lost and counted samples."""
+    """Return the median of each measurement over the rounds, but the sums of the lost and counted samples."""
     keys = rounds[0]["latency_ms"]
     out: dict[str, Any] = {
         "latency_ms": {k: round(float(np.median([r["latency_ms"][k] for r in rounds])), 2) for k in keys}
@@ -276,9 +280,9 @@ def median_of(rounds: list[dict[str, Any]]) -> dict[str, Any]:
 
 @contextmanager
 def measuring() -> Iterator[None]:
-    """Initialize ROS for a benchmark; SIGTERM raises KeyboardInterrupt.
+    """Initialize ROS for a benchmark, and make SIGTERM raise KeyboardInterrupt.
 
-    rclpy's own signal handlers would close the context between two rounds, and the next round would fail.
+    The signal handlers of rclpy are not used, because they would close the ROS context between two rounds.
     """
     settle_reach("LOCALHOST")
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -296,7 +300,7 @@ def run_bench(plan: Plan, say: Say) -> dict[str, Any]:
 
 
 def _variants(plan: Plan, rate: int, folder: Path) -> dict[str, Callable[[], dict[str, Any]]]:
-    """Variants of the graph that are measured alternately at one rate."""
+    """Return the measurements of all variants of the graph at one rate; the variants are measured alternately."""
 
     def floor(kind: str) -> Callable[[], dict[str, Any]]:
         return lambda: measure(floor_commands(kind, rate), 1, plan.seconds, folder, poses=False, rate=rate)
@@ -321,7 +325,7 @@ def _variants(plan: Plan, rate: int, folder: Path) -> dict[str, Callable[[], dic
 
 
 def record_command(folder: Path) -> list[str]:
-    """Record all topics: by `ros2 bag record` where it is installed, else by a reader that writes all messages."""
+    """Return the command that records all topics: `ros2 bag record` if it is installed, else bench/record.py."""
     target = folder / f"bag{time.time_ns()}"
     if which("ros2") is not None:
         return ["ros2", "bag", "record", "-a", "-o", str(target)]
@@ -329,11 +333,11 @@ def record_command(folder: Path) -> list[str]:
 
 
 def _python_of(checkout: Path) -> list[str]:
-    """Return the command by which a built checkout of another version runs a module."""
+    """Return the command that runs a Python module of another version of mm_ros in the folder `checkout`."""
     python = checkout.absolute() / ".venv" / "bin" / "python"
     if not python.exists():
         raise MmRosError(f"--against {checkout}: {python} does not exist; run `make venv` in that checkout")
-    # These environment variables would make the other checkout load the messages and libraries of this checkout.
+    # With these environment variables, the other version would load the messages and libraries of this version.
     ours = ("LD_LIBRARY_PATH", "AMENT_PREFIX_PATH", "PYTHONPATH", "_ROS_WHEELS_BOOTSTRAP_COMPLETE")
     return ["env", *(word for name in ours for word in ("-u", name)), str(python), *module_command("")[1:3]]
 
@@ -352,7 +356,7 @@ def _all(plan: Plan, folder: Path, say: Say) -> dict[str, Any]:
     for rate in plan.rates:
         variants = _variants(plan, rate, folder)
         rounds: dict[str, list[dict[str, Any]]] = {name: [] for name in variants}
-        for _ in range(plan.rounds):  # run them in turns, so that all run under the same load
+        for _ in range(plan.rounds):  # The variants run in turns, so that other load affects all of them.
             for name, run in variants.items():
                 rounds[name].append(run())
         for name, figures in rounds.items():
@@ -378,7 +382,8 @@ def _all(plan: Plan, folder: Path, say: Say) -> dict[str, Any]:
 
 
 def ratios(result: dict[str, Any]) -> list[str]:
-    """Sentences that compare the graph with plain transport and with the other version, all of the same run."""
+    """Return sentences that compare the latency of the graph with plain transport and with another version of mm_ros.
+    """
     out = []
     for mode in ("composed", "processes"):
         for rate, ours in result.get(mode, {}).items():

@@ -1,4 +1,4 @@
-"""Growth of memory and drift of latency over an hour of simulated time, played faster than real time."""
+"""Measures how memory and latency of the graph grow over an hour of simulated time, which is played faster."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from mm_ros.ros.bench.graph import Say, family, measuring, running
 from mm_ros.ros.qos import message_class, publisher_qos
 from mm_ros.ros.reach import settle_reach
 
-SESSION_S = 120  # length of the session, which loops; each pass is a new epoch
-PARTS = 12  # number of measurements
-# number of first parts whose memory is not counted, because ring buffers, pools and logs are still filling
+SESSION_S = 120  # duration of the recorded session [s], which is played again and again
+PARTS = 12  # number of measurements per hour
+# The memory in this number of first measurements is not counted, because buffers and logs are still filling.
 WARM_PARTS = 2
 START_S = 120.0
 
@@ -42,7 +42,7 @@ def run_hour(hours: float, rate: float, say: Say) -> dict[str, Any]:
 
 
 class Ears:
-    """Arrival times of each sample and its pose in wall time, because the stamps are those of the session."""
+    """Stores when each tracker sample and its pose arrive, because stamps in simulated time give no latency."""
 
     def __init__(self, avatar: str) -> None:
         self.node = rclpy.create_node("graph_hour", namespace=avatar)
@@ -54,7 +54,7 @@ class Ears:
         self._listen("/tf", 8, self._pose)
 
     def _listen(self, topic: str, at: int, callback: Callable[[bytes, int], None]) -> None:
-        """Subscribe to serialized messages; `at` is the byte offset of the stamp."""
+        """Subscribe to the serialized messages of a topic; `at` is the byte offset of the stamp in a message."""
         t = graph.TOPICS[topic]
         kind, qos = message_class(t.type), publisher_qos(t.qos)
 
@@ -73,7 +73,8 @@ class Ears:
             self.executor.spin_once(left)
 
     def take(self) -> tuple[int, NDArray[np.float64]]:
-        """Return the number of samples without a pose since the last call, and the poses' latencies (ms)."""
+        """Return the number of tracker samples without a pose and the latencies [ms] of the poses since the last call.
+        """
         missing, late = len(self._sent), np.array(self.late_ns, np.float64) * 1e-6
         self._sent.clear()
         self.late_ns.clear()
@@ -101,13 +102,14 @@ def _watch(up: int, part_s: float, rate: float, check: Callable[[], None], say: 
 
 
 def anonymous_mb(pids: list[int]) -> float:
-    """Return the anonymous memory; file pages are left out because other processes share and load them."""
+    """Return the memory of the processes `pids` [MB] without pages of files, which processes share with each other."""
     lines = [x for pid in pids for x in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()]
     return sum(int(x.split()[1]) for x in lines if x.startswith("Anonymous:")) / 1024
 
 
 def _summary(parts: dict[str, list[float]], say: Say) -> dict[str, Any]:
-    """Compute growth from a line fit over the parts after warm-up, and drift between their first and last third."""
+    """Compute the growth of the memory by a line fit, and the change of the latency from the first to the last third of
+    the measurements."""
     memory, late = (np.array(parts[k][WARM_PARTS:]) for k in ("memory_mb", "p50_ms"))
     growth = 100 * float(np.polyfit(np.arange(len(memory)), memory, 1)[0]) * (len(memory) - 1) / float(memory[0])
     third = max(len(late) // 3, 1)

@@ -1,4 +1,4 @@
-"""Time from a key in a real Chromium to the first pose that follows it, back in the page: all hops on this machine."""
+"""Measures the time from a key press in a real Chromium until the page receives the first pose that follows the key."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.ros.bench.webxr import FLAGS, START_S, await_page, browser, figures, own_address
 
 KEYS = ("KeyW", "KeyA", "KeyS", "KeyD")
-HELD_S = (0.15, 0.45)  # s; minimum and maximum time for which a key is held or released
+HELD_S = (0.15, 0.45)  # minimum and maximum time [s] for which a key is held or released
 
 
 def key_latency(
     processes: Any, port: int, presses: int, seed: int, database: Path | None, say: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Figures [ms] of `presses` keys that are pressed and released at random moments. The page draws nothing."""
+    """Press and release `presses` keys at random moments, and return statistics of the delays [ms] until their poses
+    arrive. The page draws nothing meanwhile."""
     sync_playwright, chromium = browser()
     url, rng = own_address(port), np.random.default_rng(seed)
     words = ["up", "--control", "keyboard", "-p", f"joystick_control.page_port={port}"]
@@ -36,7 +37,7 @@ def key_latency(
                 page.evaluate("() => { mmRosPage.room.renderer.render = () => {}; }")
                 say(f"key to pose: {presses} keys in Chromium …")
                 for i in range(presses + len(KEYS)):
-                    if i == len(KEYS):  # the first presses are a warm-up
+                    if i == len(KEYS):  # The first press of each key is a warm-up and is not counted.
                         page.evaluate("mmRosPage.steering.back.length = 0")
                     for press in (page.keyboard.down, page.keyboard.up):
                         press(KEYS[i % len(KEYS)])

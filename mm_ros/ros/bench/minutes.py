@@ -1,4 +1,4 @@
-"""Memory, losses and latency of several avatars over many minutes in real time."""
+"""Measures memory, lost samples and latency of several avatars over many minutes of real time."""
 
 from __future__ import annotations
 
@@ -27,11 +27,12 @@ from mm_ros.ros.bench.graph import (
 from mm_ros.ros.bench.hour import anonymous_mb
 
 PARTS = 6
-CHUNK_S = 10.0  # the listener's messages are counted in chunks of this length
+CHUNK_S = 10.0  # The received messages are counted each time that this many seconds have passed.
 
 
 def run_minutes(minutes: float, avatars: int, rate: int, say: Say) -> dict[str, Any]:
-    """Run `avatars` synthetic users for this number of minutes, and measure in PARTS equal parts."""
+    """Run the given number of synthetic users for `minutes`, and measure separately in PARTS equal parts of the
+    time."""
     subprocess.run(module_command("mm_ros", "warm", "--quiet"), check=True)
     with measuring(), tempfile.TemporaryDirectory(prefix="mm_ros_minutes") as name:
         listener = Listener(names_of(avatars))
@@ -57,7 +58,7 @@ def _watch(listener: Listener, pid: int, part_s: float, per_second: int, check: 
             count.add(listener)
         memory.append(anonymous_mb(family(pid)))
         late, lost = count.taken()
-        due = round(per_second * (part_s - (0.0 if i else GRACE_S)))  # the newest samples are counted in the next part
+        due = round(per_second * (part_s - (0.0 if i else GRACE_S)))  # The newest samples count later.
         p50, p99 = (float(v) for v in np.percentile(late if len(late) else [np.nan], [50, 99]))
         parts.append({"p50": round(p50, 3), "p99": round(p99, 3), "lost": lost, "poses": len(late)})
         say(
@@ -74,7 +75,7 @@ def _watch(listener: Listener, pid: int, part_s: float, per_second: int, check: 
 
 
 class _Count:
-    """Latencies and losses since the last call of `taken`, by avatar and stamp."""
+    """Counts lost samples and collects the latencies of poses from one call of `taken` to the next."""
 
     def __init__(self) -> None:
         self._sent: dict[str, set[int]] = defaultdict(set)
@@ -84,7 +85,7 @@ class _Count:
         self._from_ns = time.time_ns()
 
     def add(self, listener: Listener) -> None:
-        """Take the listener's messages, and count the samples that are older than GRACE_S."""
+        """Take all messages from `listener`, and count the samples that are older than GRACE_S seconds."""
         sent, arrived = listener.stamps()
         listener.came.clear()
         old_ns = time.time_ns() - round(GRACE_S * 1e9)
@@ -97,10 +98,10 @@ class _Count:
                 at = poses.pop(stamp, None)
                 if at is not None:
                     self._late_ms.append((at - stamp) * 1e-6)
-                elif stamp >= self._from_ns:  # samples that were on their way when the count began are not counted
+                elif stamp >= self._from_ns:  # Samples that were sent before the count began do not count as lost.
                     self._lost += 1
             for stamp in [s for s in poses if s < old_ns]:
-                del poses[stamp]  # the trackers of this pose arrived before the count began
+                del poses[stamp]  # The tracker sample of this pose has arrived before the count began.
 
     def taken(self) -> tuple[list[float], int]:
         late, lost = self._late_ms, self._lost

@@ -1,6 +1,6 @@
-"""Replacement for `ros2 bag record -a` on machines without it: `python -m mm_ros.ros.bench.record FILE`.
+"""Replacement for `ros2 bag record -a` on machines without this command: `python -m mm_ros.ros.bench.record FILE`.
 
-The program subscribes to every topic of the graph, reliably where the publisher offers it, and writes each message to
+The program subscribes to every topic of the graph, reliably if the publisher is reliable, and writes all messages to
 one file.
 """
 
@@ -49,5 +49,5 @@ def main(words: list[str]) -> int:
 if __name__ == "__main__":
     try:
         sys.exit(main(sys.argv))
-    except (KeyboardInterrupt, RuntimeError):  # RCLError: Ctrl-C has closed the context
+    except (KeyboardInterrupt, RuntimeError):  # rclpy raises RCLError after Ctrl-C has closed its context.
         sys.exit(0)

@@ -1,7 +1,7 @@
-"""Benchmark of the headset page: a real Chromium and the composed graph; a simulated headset replaces WebXR.
+"""Benchmark of the headset page in a real Chromium with a simulated headset, and of the graph behind the page.
 
-The true time of the stamps is known, because `performance.now()` is 0 at `NavigationStart`, which Chromium's debug
-protocol gives in CLOCK_MONOTONIC.
+Times in the page can be compared with times in Python, because Chromium's debug protocol reports the start of the page
+(`NavigationStart`) in CLOCK_MONOTONIC, and `performance.now()` is 0 at the start of the page.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from mm_ros.ros.qos import listener_qos, message_class
 from mm_ros.web.access import CODE_VARIABLE, TOKEN_VARIABLE, address, new_token
 
 START_S, SETTLE_S, MINUTES_S = 240.0, 6.0, 120.0
-ECHO_BYTES = 688  # of a pose
+ECHO_BYTES = 688  # size of a pose message
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-timer-throttling", "--no-first-run"]
 
 Samples = list[tuple[float, float]]  # time [s], value
 
-# A simulated headset. A worker triggers its frames, because window timers and animation frames do not have the rate of
-# a headset. Late ticks are dropped. Each frame is also sent to the echo server.
+# This script simulates a headset in the page. A web worker triggers the frames, because timers and animation frames of
+# a browser window do not reach the rate of a headset. Each frame is also sent to the echo server.
 SIMULATED = """async ([hz, echoPort, echoBytes, most]) => {
   const P = mmRosPage, r = P.room.renderer, space = new EventTarget(), session = new EventTarget();
   r.setAnimationLoop(null); r.render = () => {};
@@ -83,7 +83,8 @@ BEGIN = "mmRosPage.back.length = 0; __bench.missed = mmRosPage.status.session.mi
 def run_bench(
     processes: Any, port: int, rate: float, seconds: float, database: Path | None, say: Callable[[str], None]
 ) -> dict[str, Any]:
-    """`processes` starts the graph (`cli/demo.py`); the page of this graph gets `port`."""
+    """Run the benchmark for `seconds` and return its measurements. `processes` starts the graph as in `cli/demo.py`,
+    and `port` is the network port of the page."""
     sync_playwright, chromium = browser()
     url = own_address(port)
     words = ["up", "--trackers", "webxr", "-p", f"tracker_bridge.headset_port={port}"]
@@ -131,7 +132,8 @@ def run_bench(
 
 
 def browser() -> tuple[Any, str]:
-    """Return playwright's context and the path of Chromium; raise MmRosError where one is missing."""
+    """Return the function that starts playwright and the path of Chromium; raise MmRosError if one of them is missing.
+    """
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
@@ -143,16 +145,17 @@ def browser() -> tuple[Any, str]:
 
 
 def own_address(port: int) -> str:
-    """Choose a DDS domain and a token for the graph that is started next; return the address of its page."""
+    """Choose a DDS domain and a secret token for the graph that is started next, and return the address of its page."""
     os.environ.setdefault("ROS_DOMAIN_ID", str(20 + os.getpid() % 80))
     token = new_token()
-    # A graph with a given code prints no address
+    # If the environment states a pairing code, the graph does not print the address of its page.
     os.environ[TOKEN_VARIABLE], os.environ[CODE_VARIABLE] = token, "000000"
     return address("localhost", port, token)
 
 
 def _measure(page: Any, debug: Any, seconds: float, pids: list[int]) -> tuple[Samples, Samples]:
-    """Wait; return (time, anonymous memory of the graph [MB]) every 5 s, and (time, heap of the page) every minute."""
+    """Measure for `seconds`, and return the memory of the graph [MB] every 5 s and the memory of the page [MB] every
+    minute, each with its time [s]."""
     began, memory, heap = time.monotonic(), Samples(), Samples()
     while (t := time.monotonic() - began) < seconds:
         memory.append((round(t, 1), round(anonymous_mb(pids), 2)))
@@ -164,21 +167,20 @@ def _measure(page: Any, debug: Any, seconds: float, pids: list[int]) -> tuple[Sa
 
 
 def _heap_mb(debug: Any) -> float:
-    """Memory of the page's objects that are in use."""
+    """Return the memory [MB] that the JavaScript objects of the page use after a garbage collection."""
     debug.send("HeapProfiler.collectGarbage")
     return round(float(debug.send("Runtime.getHeapUsage")["usedSize"]) / 1e6, 2)
 
 
 def by_minute(samples: Samples) -> list[float]:
-    """Return the median of the values of each minute."""
+    """Return the median of the measured memory [MB] in each minute."""
     minutes = [[mb for t, mb in samples if t // 60.0 == minute] for minute in range(int(samples[-1][0] // 60.0) + 1)]
     return [round(float(np.median(values)), 2) for values in minutes if values]
 
 
 def growth(samples: Samples) -> float | None:
-    """Growth after minute 2, that is, the median of the last minute minus the median of the third minute; None for a
-    shorter run.
-    """
+    """Return the growth of the memory [MB], that is, the median of the last minute minus the median of the third
+    minute. Return None if the run is shorter than three minutes."""
     end = samples[-1][0]
     late = [mb for t, mb in samples if t > end - 60.0]
     early = [mb for t, mb in samples if MINUTES_S <= t < MINUTES_S + 60.0]
@@ -186,9 +188,7 @@ def growth(samples: Samples) -> float | None:
 
 
 def _stamp_errors(stamps: _Stamps, times_ms: Any, navigation_s: float) -> Any:
-    """Published stamp minus time of the frame [ms]. Each stamp is compared with the nearest frame, because frames are
-    11 ms apart.
-    """
+    """Return for each published tracker sample its stamp minus the time of the nearest frame of the headset [ms]."""
     published = (np.array(stamps.ns, np.int64) - stamps.shift_ns) / 1e6 - navigation_s * 1e3
     if not len(published) or not len(times_ms):
         return np.zeros(0)
@@ -226,12 +226,13 @@ def _await_poses(page: Any, ended: Callable[[], str]) -> None:
 
 
 class _Stamps:
-    """Stamps of the topic `trackers`, received in a thread."""
+    """Receives the stamps of the topic `trackers` in a thread."""
 
     def __enter__(self) -> _Stamps:
         self.ns: list[int] = []
         self.on = False
-        # The clocks are read one after the other, so an interruption between both readings makes the difference larger.
+        # The smallest of 100 differences is used, because an interruption between the readings of both clocks adds
+        # time.
         self.shift_ns = min(-time.clock_gettime_ns(time.CLOCK_MONOTONIC) + time.time_ns() for _ in range(100))
         self._context = rclpy.Context()
         rclpy.init(context=self._context)
@@ -262,7 +263,8 @@ class _Stamps:
 
 
 class _Echo:
-    """Server that answers each frame with as many bytes as a pose has; the first eight are those of the frame."""
+    """WebSocket server that answers each frame with a message as long as a pose; its first eight bytes are those of the
+    frame."""
 
     def __enter__(self) -> _Echo:
         self._ready = threading.Event()

@@ -1,1 +1,1 @@
-"""The ROS nodes, one per file."""
+"""The ROS nodes of mm_ros; each node has its own file."""

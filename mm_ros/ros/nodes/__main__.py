@@ -1,4 +1,4 @@
-"""Entry point of `ros2 run mm_ros NODE`; the first argument is the node's name."""
+"""Entry point of `ros2 run mm_ros NODE`; the first command-line argument is the name of the node."""
 
 import sys
 

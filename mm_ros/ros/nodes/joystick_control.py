@@ -1,4 +1,4 @@
-"""Node `joystick_control`: computes `trajectory` from joy, cmd_vel or the page, at 60 Hz."""
+"""Node `joystick_control`: computes `trajectory` from a gamepad, velocity commands or keys of the page, at 60 Hz."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ KEPT_STEPS = 64
 class InputSettings(Settings):
     timeout: float = setting(
         0.5,
-        "If the newest input of `joy`, `cmd_vel` or the page is older than this, the stick counts as released. Larger "
-        "values bridge longer gaps.",
+        "If the newest input of `joy`, `cmd_vel` or the page is older than this time, the stick counts as released. "
+        "Larger values bridge longer gaps in the input.",
         "s",
         0.05,
         10.0,
@@ -45,11 +45,10 @@ class JoystickControl(AvatarNode):
         self._trajectory = self.publisher("trajectory")
         self._stage = JoystickStage(self.settings(JoystickSettings), default_layout().trajectory_times)
         self.follow_layout(self._stage.set_times)
-        # Source of the newest input (topic or page), its time and sequence number, and the call of the stage that it
-        # causes.
+        # The newest input: its source (topic or page), its time, its sequence number, and the call that processes it.
         self._input: tuple[str, int, int, Callable[[int], Trajectory | None]] | None = None
         self._camera = 0.0  # direction of the camera in the world [rad]
-        self._sequences: dict[int, int] = {}  # number of the page's input by stamp
+        self._sequences: dict[int, int] = {}  # maps the stamp of a trajectory to the number of the page's input
         self.listen("joy", self._on_joy)
         self.listen("cmd_vel", self._on_twist)
         self.listen("camera_heading", self._on_camera)
@@ -118,6 +117,6 @@ class JoystickControl(AvatarNode):
 
 
 def _turned(stick: tuple[float, float], yaw: float) -> tuple[float, float]:
-    """The deflection of a stick in world axes, if pushing the stick up means the direction `yaw`."""
+    """Return the deflection of a stick in world axes. A stick pushed up points in the direction `yaw`."""
     c, s = math.cos(yaw), math.sin(yaw)
     return c * stick[0] - s * stick[1], s * stick[0] + c * stick[1]

@@ -1,6 +1,5 @@
-"""Node `motion_matcher`: computes matched_pose and match from trajectory, and publishes skeleton and feature_layout
-latched.
-"""
+"""Node `motion_matcher`: computes `matched_pose` and `match` from `trajectory`, and publishes `skeleton` and
+`feature_layout` as latched topics."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ from mm_ros.ros.node import AvatarNode, of_kind
 from mm_ros.stages import build_matcher, fit_matcher
 from mm_ros.trajectory import CONTROLS
 
-# parameters that decide which files are open: database, engine, model of a learned engine, features
+# The parameters that determine which files the node opens: `database`, `engine`, `model` and the feature layout.
 Files = tuple[str, str, str, str]
 WARM_UP_NS = 11_111_111
 SEARCH_WARN_S, SEARCH_ERROR_S = 0.005, 0.05
@@ -47,36 +46,37 @@ SEARCH_WARN_S, SEARCH_ERROR_S = 0.005, 0.05
 class DatabaseSettings(Settings):
     database: str = setting(
         "",
-        "Pose database (.mmdb) to search. Empty: the procedural database that mm_ros generates; the engine `learned` "
-        "then needs no database.",
+        "Pose database (.mmdb) to search. If empty, the procedural database that mm_ros generates is used; the engine "
+        "`learned` then needs no database.",
         file=".mmdb",
     )
     control: str = setting(
-        "vr", "Input that steers the avatar: `steered_features` replaces `features` unless it is vr. `mm_ros up` and "
-        "the launch files set it.", choices=CONTROLS, live=False,
+        "vr", "Input that steers the avatar. Unless the value is vr, `steered_features` replaces `features`. `mm_ros "
+        "up` and the launch files set this parameter.", choices=CONTROLS, live=False,
     )
     features: str = setting(
-        VR, "Feature layout of the procedural database: vr, steered or a YAML file. Another database has its own.",
+        VR, "Feature layout of the procedural database: vr, steered or a YAML file. Database files state their layout.",
         live=False,
     )
     steered_features: str = like(features, STEERED, REPLACES.format("features"))
     runners_up: bool = setting(
-        False, "Also publish the next best candidates in `match`. Finding them takes longer than the search itself."
+        False, "Also publish the next best candidates of a search in `match`. Finding the next best candidates takes "
+        "longer than the search itself.",
     )
     follow: str = setting(
-        "", "Follow only trajectories with this `source`. Empty: follow the source of the first trajectory received."
+        "", "Follow only trajectories with this `source`. If empty, follow the source of the first trajectory received."
     )
 
 
 def features_of(settings: DatabaseSettings) -> str:
-    """Return the name or file of the layout for the kind of control."""
+    """Return the name or the file of the feature layout that the settings select."""
     return settings.features if settings.control == "vr" else settings.steered_features
 
 
 class Opened(NamedTuple):
     learned: LearnedModel | None
     database: MotionDatabase
-    damage: list[str]  # errors that the background check of the database file found
+    damage: list[str]  # damaged parts of the database file, which a check in another thread has found
 
 
 class MotionMatcher(AvatarNode):
@@ -90,10 +90,11 @@ class MotionMatcher(AvatarNode):
         self._layout = self.publisher("feature_layout")
         self._calibration = Calibration()
         self._source = ""
-        self._search_s = 0.0  # longest search since the last report.
-        # Files that were loaded in another thread, for the next change of a setting
+        self._search_s = 0.0  # duration [s] of the longest search since the last diagnostic report
+        # When a parameter changes, its files are loaded in another thread and stored here until the change takes
+        # effect.
         self._loaded: dict[Files, Opened] = {}
-        self._damage: list[str] = []  # errors that the background check of the database file found
+        self._damage: list[str] = []
         self._damage_logged: set[str] = set()
         self.health.watch = self._watch
         self._build()
@@ -105,7 +106,7 @@ class MotionMatcher(AvatarNode):
     def preload(cls) -> None:
         with suppress(MmRosError, OSError):
             built = sorted((cache_root() / "database").glob(f"*{SUFFIX}"), key=lambda path: path.stat().st_mtime)
-            if built:  # any database loads the same kernels
+            if built:  # Any database will do, because all databases use the same compiled functions.
                 database = read_database(built[-1])
                 warm_up(build_matcher(MatcherSettings(), database, Calibration()), database)
 
@@ -133,7 +134,7 @@ class MotionMatcher(AvatarNode):
         self._use(settings, opened(settings, self._opened))
 
     def _use(self, settings: MatcherSettings, found: Opened) -> None:
-        # A random run number lets the postprocessor treat a restart of this node as a jump.
+        # By the random run number, the node `pose_postprocessor` recognizes that this node was restarted.
         self._stage = self._made(settings, found, random.getrandbits(32))
         self._database, self._damage = found.database, found.damage
         self._publish_layout()
@@ -149,7 +150,7 @@ class MotionMatcher(AvatarNode):
         self._stage.explain = subscribed and self.settings(DatabaseSettings).runners_up
         result = self._stage.step(trajectory)
         if result is None:
-            self.health.dropped += 1  # the sample is late or a duplicate
+            self.health.dropped += 1  # The trajectory is late or a duplicate.
             return
         pose, match = result
         self.outputs.pose(pose, moved=not is_identity(trajectory.new_from_old))
@@ -197,7 +198,7 @@ class MotionMatcher(AvatarNode):
         loaded, self._loaded = self._loaded, {}
         found = loaded[files] if files in loaded else opened(settings, files)
         if not isinstance(self._stage, MatcherStage) or settings.engine == STATE_MACHINE:
-            self._use(settings, found)  # the effect is the same as that of a restart of the node
+            self._use(settings, found)
         else:
             self._stage.change(settings, found.database, found.learned)
             self._database, self._damage = found.database, found.damage
@@ -207,7 +208,8 @@ class MotionMatcher(AvatarNode):
 
 
 def warm_up(stage: MatcherStage | StateMachineStage, database: MotionDatabase) -> None:
-    """Load compiled functions and memory pages, so that the first real steps are not slow."""
+    """Run some steps of the stage, so that compiled functions and memory pages are loaded before the first real
+    step."""
     if isinstance(stage, MatcherStage):
         stage.warm_up()
         return
@@ -218,7 +220,7 @@ def warm_up(stage: MatcherStage | StateMachineStage, database: MotionDatabase) -
 
 
 def files_of(settings: list[Settings]) -> Files:
-    """Return the settings that decide which files are opened."""
+    """Return the values of those settings that determine which files the node opens."""
     matcher = of_kind(settings, MatcherSettings)
     model = matcher.model if matcher.engine == LEARNED else ""
     own = of_kind(settings, DatabaseSettings)
@@ -226,7 +228,8 @@ def files_of(settings: list[Settings]) -> Files:
 
 
 def opened(settings: MatcherSettings, files: Files) -> Opened:
-    """Open model and database; a learned model without a database uses the digest inside the model."""
+    """Open the learned model and the database that the settings name. If no database is named, a learned model uses the
+    short form of its database that the model file contains."""
     learned, path = load_learned(settings), files[0]
     if learned is not None and not path:
         return Opened(learned, learned.digest, [])
@@ -241,5 +244,5 @@ def opened(settings: MatcherSettings, files: Files) -> Opened:
     return Opened(learned, *_databases[key])
 
 
-SHARED = 4  # databases that the avatars of a process share
+SHARED = 4  # maximum number of open databases that the avatars of a process share
 _databases: dict[tuple[str, tuple[int, ...]], tuple[MotionDatabase, list[str]]] = {}

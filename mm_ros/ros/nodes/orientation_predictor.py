@@ -1,4 +1,4 @@
-"""Node `orientation_predictor`: computes body_orientation from trackers (and landmarks)."""
+"""Node `orientation_predictor`: computes `body_orientation` from `trackers` and, if a camera is used, `landmarks`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""Node `path_control`: computes `trajectory` from a path or from clicks on the page, at 60 Hz, and publishes markers of
-the path for RViz.
-"""
+"""Node `path_control`: computes `trajectory` at 60 Hz from a path or from clicks on the page, and publishes markers of
+the path for RViz."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ from mm_ros.ros.node import AvatarNode
 from mm_ros.trajectory.path import PathSettings, PathStage
 
 PERIOD_S, DRAW_S = 1 / 60, 1 / 30
-DRAWN_POINTS = 200  # maximum number of points with which the page draws a path
+DRAWN_POINTS = 200  # The page draws a path with at most this number of points.
 
 
 class PathControl(AvatarNode):
@@ -52,7 +51,8 @@ class PathControl(AvatarNode):
         self._stage.append(point_from_ros(msg, self.world_frame))
 
     def _on_click(self, request: dict[str, Any]) -> tuple[bool, str]:
-        """Walk to a point of the page: now, or with `add` after the points that are still ahead."""
+        """Walk to the point that the user has clicked on the page. If the request contains `add`, first walk to the
+        points of earlier clicks."""
         try:
             point = np.array([float(request[k]) for k in "xy"])
         except (KeyError, TypeError, ValueError):

@@ -1,6 +1,6 @@
-"""Node `pose_estimator`: estimates landmarks in the images of a topic, a webcam or a video.
+"""Node `pose_estimator`: estimates body landmarks of the user in the images of a topic, a webcam or a video.
 
-The estimator runs in a separate thread, because one image takes longer than the other callbacks may wait.
+The estimator runs in its own thread, because an image takes longer than the other callbacks of the node may wait.
 """
 
 from __future__ import annotations
@@ -29,27 +29,29 @@ RETRY_S = 2.0
 @dataclass(frozen=True)
 class EstimatorSettings(Settings):
     camera: str = setting(
-        "", "Webcam number, video file, or folder of images. Empty: use the topic `image`.", live=False
+        "", "Webcam number, video file, or folder of images. If empty, use the topic `image`.", live=False
     )
-    camera_frame: str = setting("camera", "Frame id of `landmarks`. Axes: x forward, y left, z up.", live=False)
+    camera_frame: str = setting(
+        "camera", "Frame id of the camera in `landmarks`, whose axes are x forward, y left, z up.", live=False
+    )
     threads: int = setting(1, "Number of threads that run the networks.", low=1, high=16, live=False)
     min_detection_confidence: float = setting(
         0.5,
-        "Detector confidence above which a person is found. Larger values give fewer false detections but miss more "
-        "people.",
+        "Minimum confidence of the detector for a person in an image. Larger values give fewer false detections but "
+        "miss more people.",
         "",
         0.0,
         1.0,
     )
     min_presence_confidence: float = setting(
         0.5,
-        "Landmark confidence below which a person counts as lost and is searched again. With larger values people are "
-        "lost sooner.",
+        "If the confidence of the landmarks falls below this value, the person counts as lost and is searched again. "
+        "With larger values people are lost sooner.",
         "",
         0.0,
         1.0,
     )
-    loop: bool = setting(False, "Start a video or folder again when it ends.", live=False)
+    loop: bool = setting(False, "Start a video or a folder of images again at its end.", live=False)
 
 
 class PoseEstimator(AvatarNode):
@@ -61,14 +63,14 @@ class PoseEstimator(AvatarNode):
         self._landmarks = self.publisher("landmarks")
         self._estimator = BlazePose(load_networks(s.threads), s.min_detection_confidence, s.min_presence_confidence)
         warm_up(self._estimator)
-        self._waiting: Queue[Callable[[], tuple[U8, int]]] = Queue(maxsize=1)  # the queue keeps the newest image only
+        self._waiting: Queue[Callable[[], tuple[U8, int]]] = Queue(maxsize=1)  # holds only the newest image
         self._ended = threading.Event()
         self._seen, self._missing, self._took_s, self._reset_asked = 0, 0, 0.0, False
         self.health.watch = self._report
         self._threads = [threading.Thread(target=self._work, daemon=True)]
         if s.camera:
             self.health.expects_input = False
-            first = pictures(s.camera)  # open the camera here, so that an error ends the node at the start
+            first = pictures(s.camera)  # If the camera cannot be opened, this call ends the node at its start.
             self._threads.append(threading.Thread(target=self._read, args=(s.camera, first), daemon=True))
         else:
             self.listen("image", self._take)
@@ -81,7 +83,7 @@ class PoseEstimator(AvatarNode):
         self._offer(lambda: (image_from_ros(msg), stamp))
 
     def _offer(self, picture: Callable[[], tuple[U8, int]]) -> None:
-        """Queue this picture; it replaces one that is still waiting."""
+        """Put a picture into the queue; the new picture replaces an older picture that is still waiting."""
         while True:
             try:
                 self._waiting.put_nowait(picture)
@@ -102,7 +104,7 @@ class PoseEstimator(AvatarNode):
             except MmRosError as error:
                 self.health.refuse(str(error))
                 self._ended.wait(RETRY_S)
-            film = None  # the next pass opens the camera again
+            film = None  # The camera is opened again in the next pass of the loop.
 
     def _play(self, film: Any) -> None:
         began = time.monotonic()
@@ -147,7 +149,7 @@ class PoseEstimator(AvatarNode):
         )
 
     def reset(self) -> None:
-        """Ask the estimating thread to reset the estimator before the next image."""
+        """Request that the thread of the estimator resets the estimator before the next image."""
         self._reset_asked = True
 
     def apply_settings(self) -> None:

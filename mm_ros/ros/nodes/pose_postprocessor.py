@@ -1,4 +1,4 @@
-"""Node `pose_postprocessor`: computes pose and /tf from matched_pose and trackers."""
+"""Node `pose_postprocessor`: computes the final `pose` of the avatar and /tf from `matched_pose` and `trackers`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class TfSettings(Settings):
         choices=("joints", "root", "off"),
     )
     tf_rate: float = setting(
-        0.0, "Maximum rate of TF. At 0 a message is published for every pose.", "Hz", 0.0, 1000.0
+        0.0, "Maximum rate of TF. At 0 a TF message is published for every pose.", "Hz", 0.0, 1000.0
     )
 
 
@@ -54,10 +54,10 @@ class PosePostprocessor(AvatarNode):
         self._calibration = Calibration()
         self._stage: PostStage | None = None
         self._stage_skeleton = 0  # hash
-        # skeletons by hash, oldest first; each pose contains the hash of its skeleton
+        # Maps the hash of a skeleton to the skeleton, oldest first. Each pose contains the hash of its skeleton.
         self._skeletons: dict[int, CoreSkeleton] = {}
         self._last_pose = LastPose(self.avatar)
-        self._former = self._last_pose.read()  # last published pose, from which a new stage continues
+        self._former = self._last_pose.read()  # the last pose of a killed process, from which this process continues
         self._reunion = Reunion(self._last_pose.listeners)
         warm_up(self.settings(PostSettings), default_skeleton())
         self._warm_joints = len(default_skeleton())
@@ -87,21 +87,20 @@ class PosePostprocessor(AvatarNode):
         listeners = self._pose.get_subscription_count(), self._tf.get_subscription_count()
         pose = self._stage.step(matched, trackers, wait=self._waits(listeners))
         self.outputs.pose(pose, moved=trackers is not None and not is_identity(trackers.new_from_old))
-        self._publish_tf(pose)  # TF is published first, because viewers wait for it
+        self._publish_tf(pose)  # TF is published before `pose`, because viewers wait for TF.
         self._pose.publish(pose)
         self._last_pose.write(pose, listeners if self._reunion.over else self._reunion.expected)
         self._former = pose
         self.health.step(pose.stamp_ns)
 
     def _waits(self, listeners: tuple[int, int]) -> bool:
-        """Whether to keep publishing the pose of the former process, because its subscribers have not been found yet.
-        """
+        """Return whether to publish the pose of the killed process again, until its subscribers have been found."""
         if self._reunion.over:
             return False
         waits = self._reunion.waits(listeners, time.monotonic_ns())
         if not waits and not self._reunion.complete:
             assert self._stage is not None
-            self._stage.declare()  # a subscriber that is found later misses a part of the fade
+            self._stage.declare()  # Some subscribers will miss a part of the transition.
         return waits
 
     def _publish_tf(self, pose: AvatarPose) -> None:
@@ -114,7 +113,7 @@ class PosePostprocessor(AvatarNode):
             self._tf.publish((self._root_tf if settings.tf == "root" else self._joints_tf).serialized(pose))
 
     def _on_skeleton(self, msg: Skeleton) -> None:
-        """Keep the skeleton until a pose refers to it, so that a foreign skeleton does not change the avatar."""
+        """Store a skeleton until a pose refers to this skeleton, so that skeletons of other programs have no effect."""
         skeleton = skeleton_from_ros(msg)
         self._skeletons.pop(skeleton.hash, None)
         self._skeletons[skeleton.hash] = skeleton
@@ -124,14 +123,14 @@ class PosePostprocessor(AvatarNode):
             self._use_skeleton(skeleton.hash)
 
     def _use_skeleton(self, skeleton_hash: int) -> bool:
-        """Switch the stage to this skeleton; return False if the skeleton was not received."""
+        """Use the skeleton with this hash from now on. Return False if no such skeleton was received."""
         if self._stage is not None and self._stage_skeleton == skeleton_hash:
             return True
         skeleton = self._skeletons.get(skeleton_hash)
         if skeleton is None:
             return False
         settings = self.settings(PostSettings)
-        if len(skeleton) != self._warm_joints:  # each number of joints has its own kernels
+        if len(skeleton) != self._warm_joints:  # numba compiles functions per number of joints.
             warm_up(settings, skeleton)
             self._warm_joints = len(skeleton)
         self._stage = fit_post(self._stage, settings, skeleton, self._calibration, self._former)

@@ -1,6 +1,5 @@
-"""Node `robot_follower`: computes the joints of a humanoid robot from pose and skeleton, for RViz and, guarded, for a
-real robot.
-"""
+"""Node `robot_follower`: computes joint angles of a humanoid robot that follows `pose`, for RViz and, with safety
+limits, for a real robot."""
 
 from __future__ import annotations
 
@@ -34,49 +33,52 @@ from mm_ros.show.plot import write_plot
 SKELETONS = 8
 STATUS_S = 0.1
 REPORT_S = 1.0
-DEADMAN_S = 0.5  # s; if the newest message of the deadman is older, the deadman counts as released
-MOST_DRY = 60_000  # number of commands that a dry run stores for its plot
+DEADMAN_S = 0.5  # The deadman switch counts as released if its newest message is older than this time [s].
+MOST_DRY = 60_000  # maximum number of commands that a dry run stores for its plot
 SONIC = ("sonic", "sonic_body", "sonic_planner")
 FIXED_RATE = (*SONIC, "twist2")
 
 
 @dataclass(frozen=True)
 class RobotSettings(Settings):
-    urdf: str = setting("", "Robot file (URDF, xacro, MJCF). The node needs one.", live=False)
+    urdf: str = setting("", "Robot file (URDF, xacro or MJCF). The node does not start without one.", live=False)
     overrides: str = setting(
         "",
-        "robot.yaml with corrections. Empty: the robot.yaml in the folder of the robot file, if there is one.",
+        "File robot.yaml with corrections of the robot file. If empty, a robot.yaml beside the robot file is used.",
         live=False,
     )
     urdf_t_pose: str = setting(
-        "", "For `method: decompose`: joint angles in T-pose [rad], 'joint=1.57'. Empty: found.", live=False
+        "", "Joint angles of the robot in T-pose [rad], as 'joint=1.57', for `method: decompose`. If empty, the angles "
+        "are computed.", live=False,
     )
     link_tf: bool = setting(
-        True, "Publish the robot's links on TF below <avatar>/robot/. Set it to false if robot_state_publisher "
-              "publishes them.",
+        True, "Publish the robot's links on TF below <avatar>/robot/. Must be false if robot_state_publisher publishes "
+              "the links.",
         live=False,
     )  # fmt: skip
     output: str = setting(
-        "", "Receiver of the commands. Empty: no commands are sent. trajectory: `joint_trajectory`; position: "
-            "`joint_commands`; "
-        "sonic, sonic_body, sonic_planner: joints, a body of SMPL, or walking and three points, by ZeroMQ; "
-        "twist2: Redis.",
+        "", "Receiver of the commands; if empty, no commands are sent. `trajectory` and `position` publish the topics "
+            "`joint_trajectory` and `joint_commands`. "
+        "`sonic`, `sonic_body` and `sonic_planner` send joints, a body of SMPL, or walking and three points by ZeroMQ. "
+        "`twist2` writes to Redis.",
         choices=("", "trajectory", "position", *SONIC, "twist2"), live=False,
     )  # fmt: skip
     dry_run: bool = setting(
-        True, "Only print and plot the commands; if false, send them. Do a dry run first.", live=False
+        True, "If true, only print and plot the commands; if false, send the commands to the robot. Do a dry run "
+              "before the first real run.", live=False,
     )
     plot: str = setting(
         "",
-        "PNG file with a plot of the commands over time, which a dry run writes when it ends. Empty: no file.",
+        "PNG file with a plot of the commands over time, which a dry run writes at its end; empty writes no file.",
         live=False,
     )
     joints: str = setting(
-        "", "Joints of the command, in the controller's order, separated by commas. Empty: those of the robot file's "
-        "<ros2_control> tag, or else all that follow, in the order of the file.", live=False,
+        "", "Joints of the command, in the order of the robot's controller, separated by commas. If empty, the joints "
+        "of the <ros2_control> tag in the robot file, or else all joints that follow the avatar.", live=False,
     )  # fmt: skip
     address: str = setting(
-        "", "Address for SONIC (default tcp://127.0.0.1:5556) or twist2 (default 127.0.0.1:6379).", live=False
+        "", "Network address for the outputs sonic… (default tcp://127.0.0.1:5556) and twist2 (default "
+        "127.0.0.1:6379).", live=False,
     )
     robot_name: str = setting("g1", "Name of the robot in the keys of TWIST2.", live=False)
     robot_state_topic: str = setting(
@@ -84,23 +86,25 @@ class RobotSettings(Settings):
     )
     without_feedback: bool = setting(
         False,
-        "Start from `start_pose` without a measured state. Set it only for receivers that report no state.",
+        "Start from `start_pose` instead of a measured state. Use true only for robots that do not report their state.",
         live=False,
     )
     start_pose: str = setting(
-        "", "Joint angles from which the ramp starts without feedback [rad]: 'joint=0.3, …'. Others are 0.", live=False
+        "", "Joint angles [rad] from which the robot starts if `without_feedback` is true, as 'joint=0.3, …'. Joints "
+        "that are not named start at 0.", live=False,
     )
     deadman: str = setting(
         "service",
-        "Deadman switch that enables the commands. service: `robot_follower/enable`; topic: true on `deadman`, at "
-        "least twice a second; grip: grip buttons of the user's controllers (sources openxr, webxr, steamvr); joy: "
-        "button `deadman_button` of `joy`.",
+        "Deadman switch that enables the commands. With `service`, call `robot_follower/enable`. With `topic`, "
+        "publish true on the topic `deadman` at least twice a second. With `grip`, hold the grip buttons of the "
+        "controllers (sources openxr, webxr, steamvr). With `joy`, hold the button `deadman_button` of `joy`.",
         choices=("service", "topic", "grip", "joy"), live=False,
     )  # fmt: skip
     deadman_hand: str = setting(
-        "right", "Controller whose grip must be held (`deadman: grip`).", choices=("left", "right", "both"), live=False
+        "right", "Controller whose grip button must be held if `deadman` is grip.", choices=("left", "right", "both"),
+        live=False,
     )
-    deadman_button: int = setting(5, "Button of `joy` that must be held (`deadman: joy`).", "", 0, 63)
+    deadman_button: int = setting(5, "Number of the button on `joy` that must be held if `deadman` is joy.", "", 0, 63)
 
 
 class RobotFollower(AvatarNode):
@@ -118,7 +122,7 @@ class RobotFollower(AvatarNode):
             self.get_logger().warning(f"{' and '.join(self._figure.roles.missing)} not found; the rest follows")
         self._skeletons: dict[int, CoreSkeleton] = {}
         self._follower = self._made(default_skeleton())
-        self._follower.step(rest_pose(default_skeleton()))  # compiles the functions
+        self._follower.step(rest_pose(default_skeleton()))  # numba compiles all functions in this call.
         self._latest: tuple[float, RobotState] | None = None
         self._targets, self._tf = self.publisher("joint_targets"), self.publisher("/tf")
         self._base = self.publisher("robot_base")
@@ -289,7 +293,7 @@ class RobotFollower(AvatarNode):
         now, target, rates, at = time.monotonic(), None, None, -np.inf
         if self._latest is not None and self._parked is not None:
             at, state = self._latest
-            # Joints that do not follow, such as fingers, stay where they were.
+            # Joints that do not follow the avatar, such as fingers, keep the angles that they had at the start.
             target = np.where(self._moves, state.angles[self._follow_index], self._parked)
             rates = np.where(self._moves, state.velocities[self._follow_index], 0.0)
         enabled = self._enabled and now - self._enabled_at < DEADMAN_S if self._enabled_at < now else self._enabled
@@ -303,7 +307,7 @@ class RobotFollower(AvatarNode):
             if len(self._dry) < MOST_DRY:
                 self._dry.append((now, command))
         else:
-            assert self._latest is not None  # the guard sends no commands before the first pose
+            assert self._latest is not None  # `step` returns no command before the first pose.
             base = self._base_guard.step(self._latest[1].base, command.runs)
             try:
                 self._sender.send(command, base)
@@ -320,7 +324,7 @@ class RobotFollower(AvatarNode):
         return f"{text} (dry run)" if self._sender is None else text
 
     def _publish_status(self) -> None:
-        """Publish the heartbeat. A receiver may stop the robot when no message of this topic arrives."""
+        """Publish the status of the commands. A receiver may stop the robot if no status message arrives."""
         self._status.publish(String(data=self._status_text()))
 
     def _report_dry(self) -> None:
@@ -366,7 +370,7 @@ def base_pose(state: RobotState, frame: str) -> PoseStamped:
 
 
 def parsed_angles(text: str, parameter: str) -> dict[str, float]:
-    """Parse 'joint=1.57, joint=-1.57' (rad)."""
+    """Parse joint angles [rad] from a text such as 'left_elbow=1.57, right_elbow=-1.57'."""
     out = {}
     for part in filter(None, (p.strip() for p in text.split(","))):
         name, _, value = part.partition("=")

@@ -1,6 +1,5 @@
-"""Node `tracker_bridge`: reads a tracker source and publishes trackers, calibration, TF of the trackers, and the truth
-if available.
-"""
+"""Node `tracker_bridge`: reads tracker poses from a source, and publishes `trackers`, the calibration, TF of the
+trackers and, if available, the true poses of the user."""
 
 from __future__ import annotations
 
@@ -58,50 +57,60 @@ class BridgeSettings(Settings):
     source: str = setting("synthetic", "Source of the tracker poses.", choices=SOURCES, live=False)
     path: str = setting(
         "",
-        "Input of the source. mocap: BVH file, or folder or archive of them. session: session folder or .csv table.",
+        "File or folder that the source reads: a BVH file, a folder or an archive of BVH files for the source mocap; a "
+        "session folder or a .csv table for the source session.",
         live=False,
     )
     rate: float = setting(
-        90.0, "Sample rate of the source. Sources session and topics ignore it.", "Hz", 1.0, 1000.0, live=False
+        90.0, "Sample rate of the source. The sources session and topics ignore this parameter.", "Hz", 1.0, 1000.0,
+        live=False,
     )
     seed: int = setting(0, "Random seed of the synthetic user and of the simulated device errors.", live=False)
     place: tuple[float, ...] = setting(
         (0.0, 0.0), "Position (x, y) of the user's room in the world [m]. Different values keep avatars apart.",
         live=False,
     )  # fmt: skip
-    head_topic: str = setting("head_pose", "PoseStamped topic of the headset (source topics).", live=False)
-    left_topic: str = setting("left_pose", "PoseStamped topic of the left controller (source topics).", live=False)
-    right_topic: str = setting("right_pose", "PoseStamped topic of the right controller (source topics).", live=False)
+    head_topic: str = setting("head_pose", "PoseStamped topic of the headset, for the source topics.", live=False)
+    left_topic: str = setting(
+        "left_pose", "PoseStamped topic of the left controller, for the source topics.", live=False
+    )
+    right_topic: str = setting(
+        "right_pose", "PoseStamped topic of the right controller, for the source topics.", live=False
+    )
     tracker_tf: bool = setting(True, "Also publish the trackers on TF, below <avatar>/tracker/.")
     tracker_topics: tuple[str, ...] = setting(
-        ("",), "Role and PoseStamped topic of each body tracker: waist=/waist_pose, left_foot=…", live=False
+        ("",), "Role and PoseStamped topic of each body tracker, for example waist=/waist_pose.", live=False
     )
     topics_axes: str = setting(
         "ros", "Axes of the poses on the PoseStamped topics: ROS (x forward) or OpenXR.", choices=AXES, live=False
     )
     steamvr_serials: tuple[str, ...] = setting(
-        ("",), "Role and serial number of each SteamVR body tracker: waist=LHR-…, left_foot=LHR-….", live=False
+        ("",), "Role and serial number of each SteamVR body tracker, for example waist=LHR-1.", live=False
     )
     headset_port: int = setting(
-        8090, "Port of the headset page on this machine (source webxr). Wi-Fi uses the next port.", "", 1, 65534,
+        8090, "Port of the headset page on this machine, for the source webxr. Wi-Fi uses the next port.", "", 1, 65534,
         live=False,
     )  # fmt: skip
     headset_wifi: bool = setting(
-        False, "Serve the headset page also to other devices, encrypted, on all networks (source webxr).", live=False
+        False, "Serve the headset page also to other devices, encrypted, on all networks, for the source webxr.",
+        live=False,
     )
     noise_m: float = setting(
         0.0,
-        "Standard deviation of simulated position noise (source mocap). Rotation noise [rad] is 3 times this value.",
+        "Standard deviation of the simulated position noise of the source mocap. The rotation noise [rad] is 3 times "
+        "this value.",
         "m",
         0.0,
         0.1,
         live=False,
     )
     dropouts_per_minute: float = setting(
-        0.0, "Mean rate of tracking losses of each simulated controller (source mocap).", "1/min", 0.0, 60.0, live=False
+        0.0, "How often each simulated controller of the source mocap loses tracking, on average.", "1/min", 0.0, 60.0,
+        live=False,
     )
     look_around_rad: float = setting(
-        0.0, "Amplitude of simulated head turns without the body (source mocap).", "rad", 0.0, 1.5, live=False
+        0.0, "Amplitude of simulated turns of the head without the body, for the source mocap.", "rad", 0.0, 1.5,
+        live=False,
     )
 
 
@@ -122,7 +131,7 @@ class TrackerBridge(AvatarNode):
         place = place_of(s)
         self._paused = False
         self._ticks: Ticker | None = None
-        self._states: Any = []  # tracking states of the last frame
+        self._states: Any = []  # tracking state of each tracker in the last frame
         self._source = make_source(
             s.source, s.path, s.rate, s.seed, simulation(s), pairs(s.steamvr_serials), s.topics_axes,
             s.headset_port, s.headset_wifi,
@@ -130,7 +139,7 @@ class TrackerBridge(AvatarNode):
         warm_up()
         self._source.open()
         self._hands_reported = ""
-        self._skeleton: Skeleton | None = None  # of the truth, as published last
+        self._skeleton: Skeleton | None = None  # the last published skeleton of the true poses
         self._stages = self._build(place)
         self._publish_calibration(self._stages.calibrator.current)
         self.create_service(Trigger, "calibrate", self._on_calibrate)
@@ -149,9 +158,8 @@ class TrackerBridge(AvatarNode):
         return given.with_values(frozen_s=0.0) if self._source.trusted else given
 
     def _build(self, place: tuple[float, ...]) -> TrackerStages:
-        """Build the stages with the calibration of the source, or else that of the user's file, or else with default
-        measures.
-        """
+        """Build the stages with the calibration of the source, or else with the calibration in the user's file, or else
+        with default measurements."""
         s = self.settings(CalibrationSettings)
         given = self._source.calibration()
         self._given = given is not None
@@ -178,7 +186,7 @@ class TrackerBridge(AvatarNode):
         return stages
 
     def _read(self, read: Callable[[], T]) -> T | None:
-        """Return the measures that an earlier run has stored; None, with a warning, if they cannot be read."""
+        """Return the measurements of an earlier run. If the file cannot be read, print a warning and return None."""
         try:
             return read()
         except MmRosError as error:
@@ -186,7 +194,7 @@ class TrackerBridge(AvatarNode):
             return None
 
     def _keep_measures(self) -> None:
-        """Store the automatic measurements, so that they survive a crash and a restart."""
+        """Write the automatic measurements of the user to a file, so that they are available after a restart."""
         user, hands = self._stages.calibrator.current.user, self._stages.hands
         if self._given:
             return
@@ -203,7 +211,7 @@ class TrackerBridge(AvatarNode):
 
     def _listen_to_source(self, s: BridgeSettings) -> None:
         if isinstance(self._source, TopicsSource):
-            self._source.wake = self._poll  # called in this thread by `feed`
+            self._source.wake = self._poll  # `feed` calls this function in the present thread.
             for name, role in POSE_TOPICS.items():
                 self.listen("head_pose", self._feeder(self._source, role), getattr(s, name))
             for role_name, topic in pairs(s.tracker_topics).items():
@@ -244,7 +252,7 @@ class TrackerBridge(AvatarNode):
     def _poll(self) -> None:
         while (raw := self._source.poll(self.now_ns())) is not None:
             self._publish_grips(raw)
-            for seen in self._source.landmarks():  # only sessions recorded with a camera have landmarks
+            for seen in self._source.landmarks():  # Only sessions with a camera have landmarks.
                 self._landmarks.publish(landmarks_to_ros(seen))
             gated = self._stages.gate.step(raw)
             if gated is not None:
@@ -264,17 +272,15 @@ class TrackerBridge(AvatarNode):
         self._grips.publish(Joy(header=header(raw.stamp_ns, ""), buttons=held))
 
     def _pause(self, paused: bool, response: Trigger.Response) -> Trigger.Response:
-        """Stop or resume publishing; while publishing is stopped, the source continues to run and the avatar stands
-        still.
-        """
+        """Stop or resume publishing the trackers. While nothing is published, the source runs on and the avatar stands
+        still."""
         self._paused = paused
         response.success, response.message = True, f"trackers are {'paused' if paused else 'resumed'}"
         return response
 
     def _aim(self, stamp_ns: int) -> None:
-        """Schedule the next tick for the time at which the next sample is due. With a fixed period, each sample would
-        wait for a part of the period.
-        """
+        """Schedule the next tick of the timer for the time at which the next sample is due. If the timer ticked at a
+        fixed period, each sample would wait for the next tick."""
         if self._ticks is None or not self._source.trusted:
             return
         period_ns = round(1e9 / self._source.rate)
@@ -292,8 +298,8 @@ class TrackerBridge(AvatarNode):
             self._keep_measures()
 
     def _mounted(self, frame: TrackerFrame) -> TrackerFrame:
-        """Return the frame with exchanged body trackers corrected; publish the mountings of body trackers when they
-        change."""
+        """Correct the roles of exchanged body trackers in a frame. Publish how the body trackers are mounted whenever
+        the mounting changes."""
         frame, new = self._stages.mounting.step(frame)
         if new is not None:
             self._publish_calibration(self._stages.calibrator.current)
@@ -319,7 +325,7 @@ class TrackerBridge(AvatarNode):
         self._truth.publish(truth)
 
     def _publish_skeleton(self, skeleton: Skeleton | None) -> None:
-        """Publish skeleton and calibration again: the next mocap clip may be of an actor with another height."""
+        """Publish skeleton and calibration again, because the next clip may show a person of another height."""
         before, self._skeleton = self._skeleton, skeleton
         if before is not None and skeleton is not None and before.hash == skeleton.hash:
             return
@@ -344,7 +350,7 @@ class TrackerBridge(AvatarNode):
         return success, message
 
     def _mounting_report(self) -> str:
-        """One line per measured body tracker and per doubt."""
+        """Return one line for each measured body tracker and for each body tracker whose mounting is doubtful."""
         mounting = self._stages.mounting
         lines = [f"{role}: {place}" for role, place in mounting.places().items()]
         return "".join(f"\n{line}" for line in [*lines, *(f"warning: {text}" for text in mounting.doubts())])
@@ -379,7 +385,8 @@ class TrackerBridge(AvatarNode):
         self.health.values["measures"] = in_words(now)
 
     def _report_hands(self) -> None:
-        """Report the convention of the hand poses with its evidence, and exchanged controllers, in log and status."""
+        """Report in the log and on the page which convention the hand poses have, and whether the controllers are
+        exchanged."""
         hands = self._stages.hands
         report = hands.report() if hands.known() else "the convention of the hand poses is not known yet"
         self.health.values["hands"] = report
@@ -389,7 +396,7 @@ class TrackerBridge(AvatarNode):
         reported = f"{hands.convention} {hands.exchanged} {hands.known()}"
         if reported != self._hands_reported:
             self._hands_reported = reported
-            if hands.exchanged:  # rclpy refuses another severity at the same place in the code
+            if hands.exchanged:  # Two log calls are needed, because rclpy refuses two severities in one line of code.
                 self.get_logger().warning(report)
             else:
                 self.get_logger().info(report)
@@ -434,5 +441,5 @@ def place_of(s: BridgeSettings) -> tuple[float, ...]:
 
 
 def pairs(given: tuple[str, ...]) -> dict[str, str]:
-    """Parse texts such as 'waist=LHR-1' into a map from role to serial number or topic."""
+    """Convert texts such as 'waist=LHR-1' to a dict from the role of a tracker to its serial number or topic."""
     return {role.strip(): value.strip() for role, _, value in (p.partition("=") for p in given if p)}

@@ -1,6 +1,5 @@
-"""Node `trajectory_predictor`: computes `trajectory` from trackers and body_orientation (and landmarks); without
-trackers it publishes `stale` trajectories at 60 Hz.
-"""
+"""Node `trajectory_predictor`: computes `trajectory` from `trackers`, `body_orientation` and `landmarks`. While no
+trackers arrive, the node publishes trajectories at 60 Hz that are marked `stale`."""
 
 from __future__ import annotations
 
@@ -22,7 +21,8 @@ from mm_ros.trajectory.from_trackers import TrajectorySettings
 
 LATE_NS = 50_000_000
 STALE_PERIOD_S = 1 / 60
-# more than one tick, because after a stall of this process the timer runs before the waiting tracker messages
+# Stale trajectories begin after this number of timer ticks without trackers. One tick would not be enough: after a
+# stall of this process, the timer runs before the waiting tracker messages are read.
 STALE_TICKS = 3
 NS = 1e9
 
@@ -31,8 +31,8 @@ NS = 1e9
 class StaleSettings(Settings):
     silent_s: float = setting(
         0.2,
-        "Time without trackers after which stale trajectories stop the avatar. With larger values the avatar stops "
-        "later.",
+        "After this time without trackers the node publishes stale trajectories, which stop the avatar. With larger "
+        "values the avatar stops later.",
         "s",
         0.05,
         60.0,
@@ -59,7 +59,7 @@ class TrajectoryPredictor(AvatarNode):
         self.listen_calibrated("trackers", self._on_trackers)
         self.listen("body_orientation", self._on_orientation)
         self.listen("landmarks", self._on_landmarks)
-        self._watchdog = self.every(self._silent_ns / NS, self._watch)  # timer that does not fire while trackers arrive
+        self._watchdog = self.every(self._silent_ns / NS, self._watch)  # restarted by each tracker message
         self.start()
 
     @classmethod
@@ -68,7 +68,7 @@ class TrajectoryPredictor(AvatarNode):
         warm_up(TrajectoryStages.load(StepSettings(), TrajectorySettings(), times), headset_facing())
 
     def _on_trackers(self, frame: TrackerFrame) -> None:
-        if frame.state[HEAD_ROLE] != LOST:  # while the head is lost, the avatar stops and stands, as without trackers
+        if frame.state[HEAD_ROLE] != LOST:  # While the headset is lost, the avatar stops as it does without trackers.
             self._received_ns = self.now_ns()
             self._restart_watchdog()
         for late in self._pairs.overdue(frame.stamp_ns, LATE_NS):
@@ -78,8 +78,7 @@ class TrajectoryPredictor(AvatarNode):
             self._step(pair[0], pair[1])
 
     def _on_orientation(self, facing: BodyOrientation) -> None:
-        # The orientation predictor did not receive these trackers, because their topic is best effort, so no
-        # orientation will follow.
+        # `orientation_predictor` has lost these trackers (the topic is best effort) and will publish nothing for them.
         for lost in self._pairs.overdue(facing.stamp_ns):
             self._step(lost, self._headset_facing(lost))
         pair = self._pairs.put_second(facing.stamp_ns, facing)
@@ -99,7 +98,8 @@ class TrajectoryPredictor(AvatarNode):
         self.health.warnings.pop("stale", None)
 
     def _headset_facing(self, frame: TrackerFrame) -> BodyOrientation:
-        """Replace a late orientation by the headset's forward direction, with a large standard deviation."""
+        """Return the yaw of the headset as the facing, with a large standard deviation, if the predicted one is
+        late."""
         self.health.unpaired += 1
         return self._fallback.step(frame)
 
@@ -110,7 +110,8 @@ class TrajectoryPredictor(AvatarNode):
         self._watchdog.reset()
 
     def _watch(self) -> None:
-        """Run once after `silent_s` without trackers, then every STALE_PERIOD_S."""
+        """Publish a stale trajectory. The timer calls this method after `silent_s` without trackers, then again every
+        STALE_PERIOD_S seconds."""
         now_ns = self.now_ns()
         if not self._ticks:
             self._watchdog.timer_period_ns = round(STALE_PERIOD_S * NS)
@@ -131,13 +132,13 @@ class TrajectoryPredictor(AvatarNode):
         self._stages.reset()
         self._fallback.reset()
         self._pairs.clear()
-        self._received_ns = None  # publish no stale trajectory until trackers arrive again
+        self._received_ns = None  # No stale trajectory is published until trackers arrive again.
 
     def apply_settings(self) -> None:
         self._stages.trajectory.settings = self.settings(TrajectorySettings)
         self._stages.steps.settings = self.settings(StepSettings)
         self._silent_ns = self.settings(StaleSettings).silent_s * NS
-        self._ticks = max(self._ticks, 1)  # the watchdog uses the new period from the next sample on
+        self._ticks = max(self._ticks, 1)  # The next tracker message starts the timer with the new period.
 
 
 def warm_up(stages: TrajectoryStages, fallback: OrientationStage) -> None:

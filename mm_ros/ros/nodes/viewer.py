@@ -1,6 +1,6 @@
-"""Node `viewer`: inspector page in the browser for all avatars.
+"""Node `viewer`: serves a page that shows all avatars of the graph in the browser.
 
-The node runs in its own process and polls topics, so that it does not delay the other nodes.
+The node `viewer` runs in its own process and polls topics, so that the viewer does not delay the other nodes.
 """
 
 from __future__ import annotations
@@ -46,43 +46,45 @@ from mm_ros.show.page.server import access_of, serve, stop, url_of
 from mm_ros.show.page.swift import mover
 from mm_ros.web.access import is_loopback
 
-UNSEEN = ("pose",)  # topics that are subscribed even without a browser, for the diagnostics
+UNSEEN = ("pose",)  # For the diagnostics, these topics are subscribed even while no browser shows the page.
 STREAMS = ("pose", "truth", "trackers", "trajectory", "match", "landmarks")
 LATCHED = {"skeleton": ("body", "matched"), "truth_skeleton": ("truth",)}
 ROBOT = ("robot_base", "joint_targets")
 BODIES = (("pose", "body"), ("truth", "truth"), ("matched_pose", "matched"))
 REPORT_S, LOOK_S = 0.25, 1.0
 KEPT_TRUTHS = 100
-GONE_S = 3.0  # an avatar without topic and without messages for this time leaves the page
-REST = 0.75  # share of the frame period after which the node waits for the next pose
-SILENT_S = 0.5  # after this time without messages the node does not wait for a pose
+GONE_S = 3.0  # The page removes an avatar that has had neither topics nor messages for this time [s].
+REST = 0.75  # The node starts to wait for the next pose after this share of the period of a frame.
+SILENT_S = 0.5  # After this time [s] without messages of an avatar, the node does not wait for a pose.
 
 
 @dataclass(frozen=True)
 class ViewerSettings(Settings):
     host: str = setting(
         "127.0.0.1",
-        "Address on which the page is served. 0.0.0.0 also serves other machines that have the token.",
+        "Network address on which the page is served. The address 0.0.0.0 also serves other machines, which need the "
+        "token.",
         live=False,
     )
-    port: int = setting(8080, "Port of the page.", low=1, high=65535, live=False)
+    port: int = setting(8080, "Network port of the viewer's page.", low=1, high=65535, live=False)
     view_rate: float = setting(
         30.0,
-        "Rate of frames sent to browsers. Larger values give smoother motion and more load.",
+        "Rate at which frames are sent to browsers. Larger values give smoother motion on the page and more load.",
         "Hz",
         1.0,
         90.0,
         live=False,
     )
     urdf: str = setting(
-        "", "Robot file; the page shows the links of this robot beside the avatar. Empty: no robot.", live=False
+        "", "Robot file of a robot that the page shows beside the avatar. If empty, no robot is shown.", live=False
     )
-    avatars: str = setting("", "Names of the avatars to show, separated by commas. Empty: all avatars.", live=False)
+    avatars: str = setting("", "Names of the avatars to show, separated by commas. If empty, show all.", live=False)
 
 
 @dataclass
 class Seen:
-    """One avatar: its scene, the newest message of each topic (serialized, most are never decoded), and figures."""
+    """What the viewer stores of one avatar: its scene, the newest serialized message of each topic, and
+    measurements."""
 
     scene: AvatarScene
     inboxes: dict[str, Inbox] = field(default_factory=dict)
@@ -90,11 +92,11 @@ class Seen:
     latencies_s: deque[float] = field(default_factory=lambda: deque(maxlen=500))
     received: deque[float] = field(default_factory=lambda: deque(maxlen=500))
     truths: dict[int, bytes] = field(default_factory=dict)
-    compared: tuple[bytes, bytes] | None = None  # the newest pose and the truth of the same stamp
+    compared: tuple[bytes, bytes] | None = None  # the newest pose, and the true pose with the same time stamp
     match: Any = None
-    searched: Any = None  # the last Match of a frame in which a search ran
-    drawn: Any = None  # the Match whose features are drawn
-    shapes: list[Any] = field(default_factory=list)  # subscriptions of skeletons
+    searched: Any = None  # the last match of a frame in which a search has run
+    drawn: Any = None  # the match whose features are drawn
+    shapes: list[Any] = field(default_factory=list)  # the subscriptions of skeletons
     last_s: float = field(default_factory=time.monotonic)
 
 
@@ -106,7 +108,7 @@ class Chore:
 
 
 def stamp_of(raw: bytes) -> int:
-    """Return the stamp in ns of a serialized message."""
+    """Return the time stamp [ns] in the header of a serialized message."""
     stamp_ns = cdr.stamp_of(raw)
     if stamp_ns is None:
         raise MmRosError(f"{len(raw)} bytes are not a message with a header")
@@ -126,8 +128,8 @@ class Viewer(AvatarNode):
         self._panel = Panel(self._server, lambda *action: self._actions.put(action))
         furnish(self._server)
         self._seen: dict[str, Seen] = {}
-        self._left: dict[str, AvatarScene] = {}  # scenes of avatars that have ended and may start again
-        self._shown: dict[str, bool] = {}  # layers that the user has switched on or off
+        self._left: dict[str, AvatarScene] = {}  # scenes of avatars that have ended and could start again
+        self._shown: dict[str, bool] = {}  # True for a layer that the user has switched on
         self._beside = True
         self._cameras: dict[int, Camera] = {}
         self._triggers: dict[str, Any] = {}
@@ -136,15 +138,16 @@ class Viewer(AvatarNode):
         show = self._panel.settings.show
         self._settings = RemoteSettings(self, names, self._found_settings, show, self._say)
         self._move = mover(self._server)
-        self._watched = False  # by a browser
+        self._watched = False  # True while a browser shows the page
         self._chores = [Chore(self._report, REPORT_S), Chore(self._look, LOOK_S)]
-        room_joints(rest_pose(default_skeleton()))  # compile the kernels now instead of at the first frame.
-        # Use a steady clock, so that the page works while simulated time is paused
+        room_joints(rest_pose(default_skeleton()))  # numba compiles this function before the first frame.
+        # The timer uses a steady clock, so that the page also works while simulated time is paused.
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._frame_s = 1.0 / s.view_rate
         self._ticks = self.create_timer(REST * self._frame_s, self.guarded("timer", self._tick), clock=steady)
         self._look()
-        # Not logged: the log is also published as a topic, and the address contains the token.
+        # The address is printed instead of logged, because the log is a topic and the address contains the secret
+        # token.
         print("\n".join(address_lines(s.host, url_of(self._server))), flush=True)
         self.start()
 
@@ -189,7 +192,7 @@ class Viewer(AvatarNode):
         self._list_avatars()
 
     def _listen(self, seen: Seen) -> None:
-        """Subscribe only to topics that are shown, so that the nodes do not compute the others."""
+        """Subscribe only to topics that the page shows, so that other nodes need not compute the other topics."""
         wanted = {*UNSEEN, *(STREAMS if self._watched else ())}
         if self._watched and seen.scene.shown("matched"):
             wanted.add("matched_pose")
@@ -208,7 +211,7 @@ class Viewer(AvatarNode):
             seen.scene.named(len(self._seen) > 1)
 
     def _watch(self, name: str) -> None:
-        """Choose the avatar to which buttons, settings and figures belong."""
+        """Choose the avatar to which the buttons, settings and measurements on the page belong."""
         if name == self._settings.avatar:
             return
         self._panel.settings.clear()
@@ -225,7 +228,7 @@ class Viewer(AvatarNode):
         seen.shapes.append(self.create_subscription(message_class(t.type), name, safe, subscription_qos(t.qos)))
 
     def _take(self, seen: Seen) -> None:
-        """Read the messages received since the last call."""
+        """Read the messages of an avatar that have been received since the last call."""
         for topic, inbox in seen.inboxes.items():
             letters = inbox.take()
             if letters:
@@ -233,7 +236,7 @@ class Viewer(AvatarNode):
             for letter in letters if topic in ("truth", "pose", "match") else ():
                 self._read(seen, topic, letter.raw, (time.time_ns() - letter.came_ns) * 1e-9)
         if "pose" in seen.newest:
-            truth = seen.truths.get(stamp_of(seen.newest["pose"]))  # the truth is published earlier than the pose
+            truth = seen.truths.get(stamp_of(seen.newest["pose"]))  # The true pose is published first.
             seen.compared = (seen.newest["pose"], truth) if truth else seen.compared
 
     def _read(self, seen: Seen, topic: str, raw: bytes, ago_s: float) -> None:
@@ -259,7 +262,8 @@ class Viewer(AvatarNode):
     # ---- drawing
 
     def _tick(self) -> None:
-        """Draw a frame just after a pose has arrived, because the other nodes are then idle until the next sample."""
+        """Draw a frame of the page just after a pose has arrived, when the other nodes are idle until the next sample.
+        """
         self._act()
         self._settings.tick()
         self._notice_browsers()
@@ -283,16 +287,15 @@ class Viewer(AvatarNode):
                 self._listen(seen)
 
     def _await_pose(self) -> None:
-        """Wait for a pose of the avatar that the panel shows."""
+        """Wait for the next pose of the avatar whose measurements the page shows."""
         seen = self._seen.get(self._panel.avatar.value)
         if seen is not None and self._watched and time.monotonic() - seen.last_s < SILENT_S:
             self._take(seen)
             seen.inboxes["pose"].wait(self._frame_s)
 
     def _do_a_chore(self) -> None:
-        """Do at most one chore per frame, the most overdue one first, so that all chores are done even on a slow
-        machine.
-        """
+        """Do at most one of the regular tasks per frame. The most overdue task comes first, so that all tasks are done
+        even on a slow machine."""
         now, chore = time.monotonic(), min(self._chores, key=lambda c: c.due_s)
         if now >= chore.due_s:
             chore.due_s = now + chore.period_s
@@ -410,14 +413,15 @@ class Viewer(AvatarNode):
 
 
 def robot_links(poses: LinkPoses, base: Any, angles: Any) -> dict[str, Any]:
-    """Poses of a robot's links, from the messages of its base and joints."""
+    """Compute the poses of a robot's links from the messages with the pose of its base and the angles of its joints."""
     p, q = base.position, base.orientation
     at = np.array([p.x, p.y, p.z, q.w, q.x, q.y, q.z])
     return poses(dict(zip(angles.name, angles.position, strict=False)), at)
 
 
 def address_lines(host: str, url: str) -> list[str]:
-    """Return sentences with the page's address, also for other machines if it is served to them."""
+    """Return lines with the address of the page on this machine and, if the page is served to them, on other machines.
+    """
     out = [f"the avatar is at {url}"]
     if not is_loopback(host):
         out += [

@@ -1,7 +1,7 @@
-"""Node `visualizer`: makes markers for RViz from the avatar's topics, at `marker_rate`.
+"""Node `visualizer`: makes markers for RViz from the topics of an avatar, at the rate `marker_rate`.
 
-A topic of markers is computed, and its inputs are subscribed, only while the topic has a subscriber. Therefore a
-display that is switched off in RViz needs no CPU time.
+Markers of a topic are computed only while this topic has a subscriber. Therefore a display that is switched off in RViz
+needs no CPU time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from mm_ros.ros.node import AvatarNode
 from mm_ros.ros.qos import message_class
 from mm_ros.show.page.features import feature_vectors
 
-# Source topics of each topic of markers.
+# Maps each topic of markers to the topics from which its markers are computed.
 SOURCES = {
     "markers": ("pose", "trackers", "body_orientation", "trajectory", "match"),
     "markers/match": ("pose", "match", "matched_pose"),
@@ -51,7 +51,8 @@ class VisualizerSettings(Settings):
     )
     database: str = setting(
         "",
-        "Database of motion_matcher, for the poses of its candidates (runners_up). Empty: the procedural database.",
+        "Database that motion_matcher searches, from which the poses of its candidates are read. If empty, the "
+        "procedural database is used.",
         live=False,
     )
     features: str = setting(
@@ -61,7 +62,7 @@ class VisualizerSettings(Settings):
 
 @dataclass
 class Seen:
-    """Newest data of each topic of one avatar."""
+    """The newest data of each topic of one avatar."""
 
     pose: AvatarPose | None = None
     matched: AvatarPose | None = None
@@ -70,8 +71,8 @@ class Seen:
     orientation: BodyOrientation | None = None
     trajectory: Trajectory | None = None
     match: Match | None = None
-    searched: Match | None = None  # the last Match of a frame in which a search ran
-    query: Any = None  # query of `searched` as positions and velocities; `winner` is its found frame in the same form
+    searched: Match | None = None  # the last match of a frame in which a search has run
+    query: Any = None  # the query of the last search, as positions and velocities
     winner: Any = None
 
 
@@ -171,10 +172,9 @@ class Visualizer(AvatarNode):
         return seen.pose.stamp_ns, out
 
     def _candidate(self, index: int, frame: int, database: int, matched: AvatarPose) -> list[Any]:
-        """Skeleton of a candidate at the avatar's root, scaled to the avatar's size.
+        """Return markers that show the pose of a candidate at the avatar's root, scaled to the avatar's size.
 
-        The result is empty if `database`, the hash of the searched database, differs from the hash of this node's
-        database.
+        `database` is the hash of the searched database. If this node has another database, no markers are returned.
         """
         if self._database is None:
             s = self.settings(VisualizerSettings)
