@@ -1,1 +1,1 @@
-"""The ROS 2 graph: the only package that imports rclpy."""
+"""The ROS 2 nodes of mm_ros; no other package of mm_ros imports rclpy."""

@@ -1,9 +1,9 @@
-"""Serialized messages of one shape, filled and read in place.
+"""Templates of serialized messages, whose numbers are written and read in place.
 
-rclpy converts a message to C and serializes it, and does the reverse on arrival. For most messages of mm_ros this
-conversion takes longer than the computation of the stage. The layout of a serialized message (CDR, version 1, little
-endian) depends only on its strings and on the lengths of its sequences. A `Template` holds the
-bytes of a message with given strings and sequence lengths, and numpy views of the numbers in these bytes.
+rclpy converts each message between Python and C, which often takes longer than the computation of the avatar. The
+layout of a serialized message (CDR, version 1, little endian) depends only on the strings and the lengths of the
+sequences in the message. A `Template` holds the bytes of a message with certain strings and sequence lengths, and numpy
+views of the numbers in these bytes.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from rosidl_parser.definition import AbstractGenericString, AbstractSequence, Ar
 
 from mm_ros.base.errors import MmRosError
 
-HEAD = b"\x00\x01\x00\x00"  # CDR version 1, little endian, without options.
-# Spare bytes before the header, so that the numbers are aligned in memory; CDR aligns them relative to the end of the
-# header
+HEAD = b"\x00\x01\x00\x00"  # header of a message in CDR version 1, little endian, without options
+# CDR aligns numbers relative to the end of the 4-byte header. 4 spare bytes before the header align them in memory,
+# too.
 SPARE = 4
-PADDED = 4  # the middleware fills a message between processes up to a multiple of this number of bytes
+PADDED = 4  # The middleware pads each message between processes to a multiple of this number of bytes.
 _NUMBERS = {
     "boolean": "u1", "octet": "u1", "uint8": "u1", "int8": "i1", "uint16": "<u2", "int16": "<i2", "uint32": "<u4",
     "int32": "<i4", "uint64": "<u8", "int64": "<i8", "float": "<f4", "double": "<f8",
@@ -30,14 +30,13 @@ _NUMBERS = {
 
 
 class Walk:
-    """Offsets from the end of the header: those of `numbers` by path (offset, dtype, count), and those of the bytes
-    that determine the shape.
-    """
+    """Byte offsets in a serialized message, from the end of the header. `numbers` maps the path of each numeric field
+    to (offset, dtype, count), and `fixed` holds the ranges of the bytes that belong to strings and lengths."""
 
     def __init__(self, msg: Any) -> None:
         self.at = 0
         self.numbers: dict[str, tuple[int, np.dtype[Any], int]] = {}
-        self.fixed: list[tuple[int, int]] = []  # begin and end of each string and length
+        self.fixed: list[tuple[int, int]] = []
         self._message(msg, "")
 
     def _message(self, msg: Any, path: str) -> None:
@@ -48,7 +47,7 @@ class Walk:
         if isinstance(kind, BasicType):
             self._number(kind, 1, path)
         elif isinstance(kind, AbstractGenericString):
-            self._fix(4, 4 + len(value.encode()) + 1)  # a string is its length, then the text with a zero byte
+            self._fix(4, 4 + len(value.encode()) + 1)  # CDR writes a string as its length, its text and a zero byte.
         elif isinstance(kind, (Array, AbstractSequence)):
             if isinstance(kind, AbstractSequence):
                 self._fix(4, 4)
@@ -62,7 +61,7 @@ class Walk:
 
     def _number(self, kind: Any, count: int, path: str) -> None:
         dtype = np.dtype(_NUMBERS[kind.typename])
-        if count:  # an empty sequence has no elements to align
+        if count:  # CDR aligns the elements of a sequence only if the sequence is not empty.
             self.at += -self.at % dtype.itemsize
         self.numbers[path] = (self.at, dtype, count)
         self.at += count * dtype.itemsize
@@ -74,12 +73,15 @@ class Walk:
 
 
 class Template:
-    """Bytes of one shape of a message. Two threads must not use one template at the same time."""
+    """The serialized bytes of a message with certain strings and sequence lengths, and numpy views of its numbers.
+
+    Two threads must not use one template at the same time.
+    """
 
     def __init__(self, msg: Any) -> None:
         raw = serialize_message(msg)
         walk = Walk(msg)
-        # Padding bytes may follow, which would align the elements of empty sequences.
+        # Up to 31 padding bytes may follow the last field, because rclpy also aligns empty sequences.
         if raw[:4] != HEAD or not 0 <= len(raw) - 4 - walk.at < 32:
             raise TypeError(f"{type(msg).__name__}: {len(raw) - 4} serialized bytes, expected {walk.at}")
         self._numbers = walk.numbers
@@ -89,19 +91,19 @@ class Template:
         self._fixed = [(0, 4, HEAD)] + [(a + 4, b + 4, raw[a + 4 : b + 4]) for a, b in walk.fixed]
 
     def view(self, first: str, count: int = 0) -> NDArray[Any]:
-        """The numbers of a field, or `count` numbers from the field on when neighbours have the same type."""
+        """Return a view of the numbers in the field `first`. If `count` is given, the view also covers the next fields,
+        which must have numbers of an equal type."""
         at, dtype, own = self._numbers[first]
         return np.frombuffer(self._store, dtype, count or own, SPARE + 4 + at)
 
     def serialized(self, stamp_ns: int) -> bytes:
-        """The message with this stamp in its header, which must be its first field."""
+        """Write the stamp [ns] into the header of the message and return the serialized message."""
         struct.pack_into("<iI", self._store, SPARE + 4, *divmod(stamp_ns, 1_000_000_000))
         return self._raw.tobytes()
 
     def load(self, raw: bytes) -> bool:
-        """Copy the numbers of a serialized message into the template. If the message has another shape, nothing is
-        copied and False is returned.
-        """
+        """Copy the numbers of a serialized message into the template. If strings or sequence lengths of the message
+        differ from those of the template, copy nothing and return False."""
         if not 0 <= len(raw) - self._size < PADDED:
             return False
         for a, b, expected in self._fixed:
@@ -112,17 +114,18 @@ class Template:
 
 
 def deserialized(raw: bytes, kind: Any) -> Any:
-    """Deserialize the bytes as a message of this class; raise MmRosError if this is not possible."""
+    """Deserialize bytes to a message of the class `kind`, or raise MmRosError if the bytes are malformed."""
     try:
         return deserialize_message(raw, kind)
-    # rclpy raises RMWError, or UnicodeDecodeError for a damaged string
+    # rclpy raises an RMWError for malformed bytes, or a UnicodeDecodeError for a malformed string.
     except (RuntimeError, ValueError, MemoryError) as error:
         reason = " ".join(str(error).split())[:200]
         raise MmRosError(f"{len(raw)} bytes are not a message {kind.__name__}: {reason}") from None
 
 
 def stamp_of(raw: bytes) -> int | None:
-    """Stamp of a serialized message whose first field is a header; None for another serialization."""
+    """Return the time stamp [ns] in the header of a serialized message, or None if the bytes are not in CDR version
+    1."""
     if raw[:4] != HEAD or len(raw) < len(HEAD) + 8:
         return None
     sec, nanosec = struct.unpack_from("<iI", raw, 4)

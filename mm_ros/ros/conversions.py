@@ -1,6 +1,7 @@
-"""Conversions between mm_ros messages and core types, in pairs `x_to_ros` / `x_from_ros`, by the codec of
-`body/messages.py`; only the conversions of the match and of the feature layout, which sessions do not contain, are
-defined in this file.
+"""Conversions between mm_ros messages and the dataclasses of mm_ros, in pairs `x_to_ros` and `x_from_ros`.
+
+Most conversions come from `body/messages.py`, which sessions use, too. Only the conversions of the match and of the
+feature layout are defined in `conversions.py`.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ def _kind(name: str) -> Any:
 
 
 def floats(values: NDArray[Any]) -> array[float]:
-    """Return a float32 array for a message, as `array('f')`, because rclpy does not check each number of this type."""
+    """Return float32 numbers for a message as `array('f')`, because rclpy would check each number in other
+    sequences."""
     out = array("f")
     out.frombytes(np.ascontiguousarray(values, np.float32).tobytes())
     return out
@@ -57,11 +59,9 @@ def skeleton_to_ros(skeleton: Skeleton, stamp_ns: int, name: str = "avatar") -> 
     return _ENCODER.skeleton(skeleton, stamp_ns, name)
 
 
-# ---- match
-
-
 def match_to_ros(m: Match, pose: AvatarPose, database: MotionDatabase | None = None, scale: float = 1.0) -> MatchMsg:
-    """Convert a match; with a database also feature names and values in root space, scaled to the user."""
+    """Convert a match to its message. If a database is given, the message also contains the names of the features and
+    their values in the axes of the root, scaled to the user."""
     described = database if m.query.size else None
     return MatchMsg(
         header=header(m.stamp_ns),
@@ -107,9 +107,6 @@ def _physical(database: MotionDatabase | None, normalized: Any, scale: float) ->
     return out
 
 
-# ---- feature layout
-
-
 def feature_layout_to_ros(layout: FeatureLayout, stamp_ns: int) -> FeatureLayoutMsg:
     return FeatureLayoutMsg(
         header=header(stamp_ns),
@@ -121,7 +118,7 @@ def feature_layout_to_ros(layout: FeatureLayout, stamp_ns: int) -> FeatureLayout
 
 
 def trajectory_times_from_ros(msg: FeatureLayoutMsg) -> tuple[float, ...]:
-    """Return the trajectory times; the message does not contain the rest of the layout."""
+    """Return the times [s] of the trajectory samples from the message of a feature layout."""
     times = tuple(float(t) for t in msg.trajectory_times)
     if not times or not all(a < b < math.inf for a, b in pairwise((0.0, *times))):
         raise MmRosError(f"feature layout: expected ascending trajectory times above 0, came {times}")

@@ -1,4 +1,4 @@
-"""Observer of the demo: a status line while the graph runs, a summary and a film at the end."""
+"""Observes the running graph of `mm_ros demo`: prints status lines, and a summary and a film at the end."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Demo:
         self._avatar, self._film_rate, self._film_s = avatar, film_rate, film_s
 
     def __enter__(self) -> Demo:
-        rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)  # Python handles Ctrl-C
+        rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)  # Ctrl-C is handled by Python.
         self._observer = Observer(self._avatar, self._film_rate, self._film_s)
         self._executor = SingleThreadedExecutor()
         self._executor.add_node(self._observer)
@@ -39,7 +39,7 @@ class Demo:
         rclpy.try_shutdown()
 
     def steer(self, control: str, seed: int) -> None:
-        """Publish scripted input for this control until another node publishes input."""
+        """Publish scripted input for the kind of control `control` until another node publishes such input."""
         steer(self._observer, control, seed)
 
     @property
@@ -50,7 +50,7 @@ class Demo:
         until = time.monotonic() + seconds
         while time.monotonic() < until and not self._seen.received_s and not ended():
             self._executor.spin_once(0.1)
-            if ending.asked():  # rclpy may have lost the exception of a Ctrl-C
+            if ending.asked():  # rclpy may have lost the KeyboardInterrupt of a Ctrl-C.
                 raise KeyboardInterrupt
         return bool(self._seen.received_s)
 
@@ -59,7 +59,7 @@ class Demo:
         until = time.monotonic() + seconds if seconds else float("inf")
         due = 0.0
         try:
-            # the exception of a Ctrl-C may be lost
+            # `ending.asked()` is needed, because rclpy may have lost the KeyboardInterrupt of a Ctrl-C.
             while time.monotonic() < until and not ended() and not ending.asked():
                 self._executor.spin_once(0.1)
                 if time.monotonic() >= due:
@@ -100,7 +100,7 @@ class Demo:
         }
 
     def write_film(self, output: Path) -> dict[str, str]:
-        """Write OUTPUT.gif and OUTPUT.png of the avatar, with the true body beside it if there is one."""
+        """Write a film and a picture of the avatar (OUTPUT.gif, OUTPUT.png), beside the true body if it is known."""
         if not self._seen.film or "pose" not in self._observer.skeletons:
             print("no film was written: the demo ended before the first pose")
             return {}
@@ -117,9 +117,8 @@ class Demo:
         print(f"film: {gif}   picture: {png}")
         return {"film": str(gif), "picture": str(png)}
 
-
     def write_robot_film(self, output: Path, robot: str) -> dict[str, str]:
-        """Write OUTPUT_robot.gif of the avatar and the robot that follows it."""
+        """Write a film (OUTPUT_robot.gif) of the avatar and of the robot that follows the avatar."""
         from mm_ros.robot.figure import read_figure
         from mm_ros.robot.follow import Follower
         from mm_ros.show.robot import write_film

@@ -1,4 +1,5 @@
-"""Generated texts: config/avatar.yaml and the tables of docs/graph.md. CI checks that these texts are up to date."""
+"""Generates config/avatar.yaml and the tables in docs/graph.md from the descriptions of nodes, topics and
+parameters."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ def parameters_yaml() -> str:
 
 
 def _blocks(before: str, all_nodes: str) -> list[tuple[str, Types]]:
-    """Return (title, settings) of the shared parameters, then of each node's own."""
+    """Return a title and the settings classes, first for the parameters of all nodes, then for each node."""
     return [(all_nodes, (graph.FrameSettings,)), *((before + n.name, n.settings_types()) for n in graph.NODES)]
 
 
@@ -98,7 +99,8 @@ def _names(topics: tuple[str, ...]) -> str:
 
 
 def filled(text: str) -> str:
-    """Replace the text between `<!-- begin NAME -->` and `<!-- end NAME -->` by the table of that name."""
+    """Fill the tables into a text: the table NAME replaces what is between `<!-- begin NAME -->` and `<!-- end NAME
+    -->`."""
     for name, table in (("nodes", nodes_table), ("topics", topics_table), ("parameters", parameters_tables)):
         begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
         if begin in text:

@@ -1,4 +1,4 @@
-"""Conversions from messages of other packages: images, gamepads, velocity commands, paths, device poses."""
+"""Conversions from messages of other ROS packages: images, gamepads, velocity commands, paths and device poses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mm_ros.body.types import U8
 from mm_ros.maths.rotations import yaw_of
 from mm_ros.ros.conversions import WORLD, pose_from_ros, stamp_from_ros
 
-# For each image encoding: bytes per pixel, and the indices of red, green and blue.
+# Maps each image encoding to the bytes per pixel and to the indices of red, green and blue.
 ENCODINGS: dict[str, tuple[int, tuple[int, int, int]]] = {
     "rgb8": (3, (0, 1, 2)), "bgr8": (3, (2, 1, 0)), "rgba8": (4, (0, 1, 2)), "bgra8": (4, (2, 1, 0)),
     "mono8": (1, (0, 0, 0)),
@@ -25,7 +25,7 @@ ENCODINGS: dict[str, tuple[int, tuple[int, int, int]]] = {
 
 
 def image_from_ros(msg: Image) -> U8:
-    """Return the pixels (H, W, 3), red first."""
+    """Return the pixels (H, W, 3) of an image message; the channels are red, green and blue."""
     if msg.encoding not in ENCODINGS:
         raise MmRosError(f"image encoding '{msg.encoding}' is not among {', '.join(ENCODINGS)}")
     channels, order = ENCODINGS[msg.encoding]
@@ -37,13 +37,14 @@ def image_from_ros(msg: Image) -> U8:
     return np.ascontiguousarray(rows.reshape(height, width, channels)[:, :, list(order)])
 
 
-# Axes and buttons as the `joy` package numbers them: the left stick moves, the right stick sets the facing.
+# Numbers of axes and buttons in messages of the `joy` package. The left stick moves, the right stick sets the facing.
 _MOVE_AXES, _LOOK_AXES = (1, 0), (4, 3)
 _STRAFE_BUTTON, _JOG_BUTTON, _SPRINT_BUTTON = 4, 5, 0
 
 
 def joy_from_ros(msg: Joy) -> dict[str, Any]:
-    """Return the arguments of `JoystickStage.step`; missing axes are 0 and missing buttons are released."""
+    """Return the arguments of `JoystickStage.step` from a gamepad message. Missing axes are 0, and missing buttons
+    count as released."""
 
     def axis(i: int) -> float:
         return float(msg.axes[i]) if i < len(msg.axes) else 0.0
@@ -62,13 +63,13 @@ def joy_from_ros(msg: Joy) -> dict[str, Any]:
 
 
 def twist_from_ros(msg: Twist) -> tuple[float, float, float]:
-    """Return forward and left velocity (m/s) and turn rate (rad/s)."""
+    """Return the forward velocity [m/s], the left velocity [m/s] and the turn rate [rad/s] of a velocity command."""
     plausible.check("cmd_vel", np.array([msg.linear.x, msg.linear.y, msg.angular.z]), "command")
     return msg.linear.x, msg.linear.y, msg.angular.z
 
 
 def heading_from_ros(msg: Float64) -> float:
-    """Return the direction of a camera in the world [rad]."""
+    """Return the direction of a camera in the world [rad] from the message `camera_heading`."""
     plausible.check("camera_heading", np.array([msg.data]), "command")
     return float(msg.data)
 
@@ -79,7 +80,7 @@ def _check_frame(what: str, came: str, frame: str) -> None:
 
 
 def goal_from_ros(msg: PoseStamped, frame: str = WORLD) -> tuple[NDArray[np.float64], float]:
-    """Return the point (2,) on the floor and the heading [rad] of a goal."""
+    """Return the point (2,) on the floor [m] and the heading [rad] of a goal pose."""
     _check_frame("goal_pose", msg.header.frame_id, frame)
     pose = pose_from_ros(msg.pose)
     plausible.check_pose("goal_pose", pose, tolerance=plausible.LOOSE_TOLERANCE)
@@ -87,7 +88,7 @@ def goal_from_ros(msg: PoseStamped, frame: str = WORLD) -> tuple[NDArray[np.floa
 
 
 def point_from_ros(msg: PointStamped, frame: str = WORLD) -> NDArray[np.float64]:
-    """Return a point (2,) on the floor."""
+    """Return the position (2,) on the floor [m] of a point message."""
     _check_frame("clicked_point", msg.header.frame_id, frame)
     point = np.array([msg.point.x, msg.point.y], np.float64)
     plausible.check("clicked_point", point, "position")
@@ -95,15 +96,15 @@ def point_from_ros(msg: PointStamped, frame: str = WORLD) -> NDArray[np.float64]
 
 
 def headings_from_ros(msg: Path) -> NDArray[np.float64]:
-    """Return the headings (N,) of the poses of a path [rad]."""
+    """Return the heading [rad] (N,) of each pose in a path message."""
     q = np.array([[getattr(p.pose.orientation, k) for k in "wxyz"] for p in msg.poses], np.float64)
-    if not (np.abs(np.linalg.norm(q, axis=-1) - 1) < plausible.LOOSE_TOLERANCE).all():  # false for NaN
+    if not (np.abs(np.linalg.norm(q, axis=-1) - 1) < plausible.LOOSE_TOLERANCE).all():  # NaN is refused, too.
         raise MmRosError("path: `headings` needs orientations of length 1 in all poses")
     return np.asarray(yaw_of(q), np.float64)
 
 
 def path_from_ros(msg: Path, frame: str = WORLD) -> NDArray[np.float64]:
-    """Return key points (N, 2) on the floor, in metres."""
+    """Return the key points (N, 2) on the floor [m] of a path message."""
     _check_frame("path", msg.header.frame_id, frame)
     plausible.check("path", len(msg.poses), "points")
     points = np.array([(p.pose.position.x, p.pose.position.y) for p in msg.poses], np.float64)
@@ -112,7 +113,7 @@ def path_from_ros(msg: Path, frame: str = WORLD) -> NDArray[np.float64]:
 
 
 def pose_stamped_from_ros(msg: PoseStamped) -> tuple[int, NDArray[np.float64]]:
-    """Return stamp in ns (0: the message has none) and pose as x, y, z, qw, qx, qy, qz."""
+    """Return the stamp [ns] (0 if the message has no stamp) and the pose (x, y, z, qw, qx, qy, qz) of a device."""
     pose = pose_from_ros(msg.pose)
     plausible.check_pose("pose of a device", pose, tolerance=plausible.LOOSE_TOLERANCE)
     return stamp_from_ros(msg.header.stamp), pose

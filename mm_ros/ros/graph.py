@@ -1,6 +1,7 @@
-"""Description of the ROS graph: topics with type and QoS, nodes with inputs, outputs and settings.
+"""Description of the ROS graph: the type and the QoS of each topic, and the inputs, outputs and settings of each node.
 
-Nodes, launch files, `mm_ros up`, the docs' tables and the tests use this file. The module does not import ROS.
+Nodes, launch files, `mm_ros up`, the tables in docs/ and the tests use this description. `graph.py` does not import
+ROS.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ LIVE = 5  # messages
 
 @dataclass(frozen=True)
 class Qos:
-    """QoS that a topic's publisher offers and that a subscription of the live chain requests.
+    """QoS of a topic: what the publisher offers, and what the subscriptions of the nodes request.
 
-    A publisher keeps `depth` messages, so that a reliable subscriber that stalls for 2 s loses no message. A
-    subscription of the graph's nodes keeps `live_depth` messages: after a stall, older messages are dropped.
+    A publisher keeps `depth` messages, so that a reliable subscriber that stalls for 2 s loses no message. The nodes
+    keep only `live_depth` received messages, so that a node processes only the newest messages after a stall.
     """
 
     reliable: bool = True
     latched: bool = False  # transient local
     depth: int = KEPT
     live_depth: int = LIVE
-    live_reliable: bool | None = None  # reliability of subscriptions; None: that of the publisher
+    live_reliable: bool | None = None  # reliability of the nodes' subscriptions; None: as reliable as the publisher
 
 
 STREAM = Qos()
@@ -44,7 +45,7 @@ CLOCK = Qos(live_reliable=False)
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic; a relative name is resolved in the avatar's namespace."""
+    """A topic of the graph. A name without a leading slash is resolved in the namespace of the avatar."""
 
     name: str
     type: str
@@ -54,7 +55,8 @@ class Topic:
 
     @property
     def in_world(self) -> bool:
-        """Whether the header names the world frame; the header of `landmarks` names the camera's frame."""
+        """Return whether the header of the messages names the world frame; `landmarks` names the frame of the
+        camera."""
         return self.type.startswith("mm_ros/msg/") and self.name != "landmarks"
 
 
@@ -109,33 +111,34 @@ TOPICS: dict[str, Topic] = {
 
 @dataclass(frozen=True)
 class FrameSettings(Settings):
-    """Parameters of every node."""
+    """Parameters that every node has."""
 
     world_frame: str = setting(
         "map",
-        "Name of the world frame: parent of <avatar>/root on TF and frame_id of each message in world coordinates.",
+        "Name of the world frame, which is the parent of <avatar>/root on TF and the frame_id of messages in world "
+        "coordinates.",
         live=False,
     )
 
 
 @dataclass(frozen=True)
 class Node:
-    """A node; `settings` lists each dataclass whose fields are the node's parameters, as "module:Class"."""
+    """A node of the graph. `settings` lists the settings classes whose fields are the parameters of the node, as
+    "module:Class"."""
 
     name: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     settings: tuple[str, ...]
     meaning: str
-    controls: tuple[str, ...] = CONTROLS  # values of `control:=` that start the node
-    optional: bool = False  # true if the node is started only on request
+    controls: tuple[str, ...] = CONTROLS  # the values of the launch argument `control` for which the node is started
+    optional: bool = False  # True if the node is started only on request
 
     def settings_types(self) -> tuple[Any, ...]:
         return tuple(_load(path) for path in self.settings)
 
     def node_class(self) -> Any:
-        """Return the class of a node, for example mm_ros.ros.nodes.motion_matcher.MotionMatcher for `motion_matcher`.
-        """
+        """Return the class of the node, for example MotionMatcher for the node `motion_matcher`."""
         return _load(f"mm_ros.ros.nodes.{self.name}:{self.name.title().replace('_', '')}")
 
 
@@ -264,7 +267,8 @@ def node(name: str) -> Node:
 
 
 def nodes_for(control: str = "vr", extra: Collection[str] = ()) -> tuple[Node, ...]:
-    """Return the nodes that a launch starts: those of this control, and the optional ones named in `extra`."""
+    """Return the nodes to start for a kind of control. Optional nodes are started only if `extra` contains their
+    name."""
     chosen = tuple(n for n in NODES if control in n.controls and (not n.optional or n.name in extra))
     if not any("trajectory" in n.outputs for n in chosen):
         raise MmRosError(f"control '{control}' does not exist. Controls: {', '.join(CONTROLS)}")

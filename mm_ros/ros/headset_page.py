@@ -1,4 +1,4 @@
-"""Connects the headset page's server to a node: the avatar's pose to the pages, the users' requests to the graph."""
+"""Connects the web server of the headset page to a node: poses go to the pages, and requests of users to the graph."""
 
 from __future__ import annotations
 
@@ -33,19 +33,20 @@ from mm_ros.web.headset.wire import PoseMessage
 
 STATUS_S = 0.5
 MOST_SKINS = 4
-# Settings of motion_matcher that the page may change, by a list of choices.
+# The page offers the user a list of choices for these parameters of the node motion_matcher.
 CHOSEN = ("database", "engine")
 
 
 @dataclass(frozen=True)
 class PageSettings(Settings):
-    """Parameters of the nodes that serve the page to steer a character."""
+    """Parameters of the nodes that can serve a page on which the user steers the avatar."""
 
     page: bool = setting(
-        False, "Serve a page that shows the avatar and steers it. `control:=keyboard` sets this parameter.", live=False
+        False, "Serve a page on which the user sees and steers the avatar. `control:=keyboard` sets this parameter.",
+        live=False,
     )
     page_port: int = setting(
-        8090, "Port of the page on this machine. Wi-Fi uses the next port.", "", 1, 65534, live=False
+        8090, "Network port of the page on this machine. Wi-Fi uses the next port.", "", 1, 65534, live=False
     )
     page_wifi: bool = setting(
         False, "Serve the page also to other devices, for example to a phone, encrypted, on all networks.", live=False
@@ -53,9 +54,8 @@ class PageSettings(Settings):
 
 
 def serve_page(node: AvatarNode, server: HeadsetServer | None = None, **more: Any) -> HeadsetPage | None:
-    """Connect a server to the node and print its addresses. `server`: by default one is made if PageSettings ask for
-    it.
-    """
+    """Connect a web server to a node and print the addresses of its page. If `server` is None, a server is made if the
+    parameter `page` of the node is true."""
     if server is None:
         s = node.settings(PageSettings)
         if not s.page:
@@ -63,15 +63,16 @@ def serve_page(node: AvatarNode, server: HeadsetServer | None = None, **more: An
         server = HeadsetServer(s.page_port, s.page_wifi)
         server.start()
     page = HeadsetPage(node, server, **more)
-    # If the code is given, the command that started the graph prints the addresses
+    # If the environment states a pairing code, the command that started the graph prints the addresses.
     if CODE_VARIABLE not in os.environ:
-        # Not logged: the log is also published as a topic, and the address contains the token.
+        # The address is printed instead of logged, because the log is a topic and the address contains the secret
+        # token.
         print("\n".join(addresses(server)), flush=True)
     return page
 
 
 def addresses(server: HeadsetServer) -> list[str]:
-    """Return sentences with the addresses of the page."""
+    """Return lines of text with the addresses of the page."""
     out = [f"the avatar's page is at {server.url()} (this machine, or a headset on USB after `adb reverse`)"]
     urls = server.wifi_urls()
     if urls:
@@ -82,12 +83,12 @@ def addresses(server: HeadsetServer) -> list[str]:
 
 
 class HeadsetPage:
-    """Feeds the server while a page is connected; without pages the node has no subscriptions and does no work.
+    """Sends poses to the web server while at least one page is connected. Without pages it subscribes to nothing.
 
-    `actions`: for each action of the users, a function of the request that returns success and a sentence.
-    `map_from_source`: transform of the trackers' room. `sequence`: function that returns the number of the page's input
-    for a stamp. `facts`: function that returns further values for the status of the pages. `reported`: publisher of the
-    body pose that a headset estimates by itself.
+    `actions` maps the name of each action of a user to a function of the request, which returns success and a sentence.
+    `map_from_source` is the transform from the tracking space to the world. `sequence` returns for the stamp of a pose
+    the number of the page's input that the pose follows. `facts` returns more values for the status of the pages.
+    `reported` publishes the body pose that a headset estimates by itself.
     """
 
     def __init__(
@@ -109,7 +110,7 @@ class HeadsetPage:
         self._came: deque[float] = deque(maxlen=256)
         self._latencies_ms: deque[float] = deque(maxlen=256)
         self._bodies: deque[tuple[list[str], int, F64]] = deque(maxlen=4)
-        self._skeletons: dict[int, Skeleton] = {}  # skeletons by the key of the skin that was sent for them
+        self._skeletons: dict[int, Skeleton] = {}  # maps the key of a skin that was sent to its skeleton
         self._reported = reported
         if reported is not None:
             server.on_body = self._take_body
@@ -128,8 +129,6 @@ class HeadsetPage:
         self.server.on_change = lambda: None
         self.server.close()
 
-    # ---- pages come, go and act
-
     def _act(self) -> None:
         self._follow(bool(self.server.open_pages))
         self._publish_bodies()
@@ -141,7 +140,7 @@ class HeadsetPage:
             self._do(page, request)
 
     def _follow(self, watched: bool) -> None:
-        """Subscribe while there are pages."""
+        """Subscribe to the topics that pages need if `watched` is true, else end the subscriptions."""
         if watched == bool(self._inlets):
             return
         if watched:
@@ -176,10 +175,8 @@ class HeadsetPage:
         self.server.answer(page, {"kind": "answer", "to": do, "good": done, "text": text})
         self.tell()
 
-    # ---- the headset's own estimate of the body
-
     def _take_body(self, names: list[str], stamp_ns: int, joints: F64) -> None:
-        """Called in the server's thread."""
+        """Store the body pose that a headset has estimated; the web server calls this method in its own thread."""
         self._bodies.append((names, stamp_ns, joints))
         self._wake()
 
@@ -200,8 +197,6 @@ class HeadsetPage:
         t, r = out.transform.translation, out.transform.rotation
         t.x, t.y, t.z, r.w, r.x, r.y, r.z = pose.tolist()
         return out
-
-    # ---- settings of the matcher
 
     def _changed_setting(self, _node: str, name: str, value: Any) -> None:
         self._values[name] = self._files[name].label(value) if name in self._files else value
@@ -233,7 +228,7 @@ class HeadsetPage:
         self._latencies_ms.append(age_ms)
         skeleton = self._skeletons.get(pose.skeleton & 0xFFFFFFFF)
         if skeleton is None:
-            return  # the skeleton of this pose has not arrived yet
+            return  # The skeleton to which this pose refers has not arrived yet.
         positions, rotations = room_joints(pose, skeleton)
         feet = sum(bool(flag) << k for k, flag in enumerate((*pose.locked, *pose.contacts))) | bool(pose.stale) << 4
         stamp_ns = time.monotonic_ns() - (now_ns - pose.stamp_ns)
@@ -244,7 +239,7 @@ class HeadsetPage:
     # ---- status
 
     def tell(self) -> None:
-        """Send the status to all pages."""
+        """Send the status of the avatar to all connected pages."""
         if not self.server.pages:
             return
         if self._settings is not None:

@@ -1,4 +1,4 @@
-"""Health report of a node on /diagnostics, once a second."""
+"""Diagnostic report of a node, which is published once a second on the topic /diagnostics."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from rclpy.node import Node
 
 OK, WARN, ERROR, STALE = (bytes([i]) for i in range(4))
 REPORT_NS = 1_000_000_000
-# phase within a frame at which reports are sent; below this rate (Hz) they are sent at any time
+# Reports are sent after 70 % of the period between two poses, when the nodes are idle. If the node publishes at less
+# than CALM_RATE [Hz], reports are sent at any time.
 CALM, CALM_RATE = 0.7, 20.0
 LATENCY_WARN_S, LATENCY_ERROR_S = 0.05, 0.5
-OTHER_CLOCK_S = 10.0  # a larger difference between stamp and now is not a latency
+OTHER_CLOCK_S = 10.0  # A stamp that differs more from the present time [s] must come from another clock.
 
 
 @dataclass
 class Health:
-    """Counters and messages between two reports; `warnings`, `passing` and `errors` raise the level."""
+    """Counters and messages of a node between two diagnostic reports. Entries in `warnings`, `passing` and `errors`
+    raise the level of the report."""
 
     node: Node
     expects_input: bool = True
@@ -29,20 +31,21 @@ class Health:
     unpaired: int = 0
     refused: int = 0
     latencies_s: list[float] = field(default_factory=list)
-    # age [s] of the newest stamp if this stamp does not come from the clock of this node
+    # If the newest stamp comes from another clock than that of the node, this is the age of the stamp [s].
     other_clock_s: float | None = None
     values: dict[str, str] = field(default_factory=dict)
     warnings: dict[str, str] = field(default_factory=dict)
-    passing: dict[str, str] = field(default_factory=dict)  # warnings that are cleared after one report
+    passing: dict[str, str] = field(default_factory=dict)  # warnings that are deleted after one report
     errors: dict[str, str] = field(default_factory=dict)
-    watch: Callable[[], None] | None = None  # function that is called before each report, to fill values and warnings
+    watch: Callable[[], None] | None = None  # called before each report, to update `values` and `warnings`
     _last_ns: int = 0
-    _stamp_ns: int = 0  # stamp of the last step
+    _stamp_ns: int = 0  # stamp of the last published output
     _rate: float = 0.0
     _totals: dict[str, int] = field(default_factory=dict)
 
     def step(self, stamp_ns: int, late_s: float | None = None) -> None:
-        """Count one output; `late_s` is its latency (default: now − stamp)."""
+        """Count one published output and store its latency `late_s` [s]; the default is the present time minus its
+        stamp."""
         self.done += 1
         self._stamp_ns = stamp_ns
         now_s = (self.node.now_ns() - stamp_ns) * 1e-9
@@ -71,16 +74,14 @@ class Health:
         return out
 
     def first_report_ns(self) -> int:
-        """Delay of the first report, 0.5 to 1.5 s. The delay depends on the node's name, so that nodes report in
-        different frames.
-        """
+        """Return the delay of the first report [ns], between 0.5 and 1.5 s. The delay is computed from the name of the
+        node, so that different nodes report at different times."""
         share = zlib.crc32(self.node.get_fully_qualified_name().encode()) / 2**32
         return round((0.5 + share) * REPORT_NS)
 
     def next_report_ns(self) -> int:
-        """Delay of about 1 s until the next report. The delay ends at phase CALM of a frame, when the nodes are idle,
-        so that no pose is delayed.
-        """
+        """Return the delay until the next report [ns], about 1 s. The delay ends when the nodes are idle between two
+        poses, so that the report delays no pose."""
         if self._rate < CALM_RATE:
             return REPORT_NS
         period = 1e9 / self._rate

@@ -1,8 +1,8 @@
-"""Direct passing of values between the nodes of one process, in addition to their topics.
+"""Passes data between the nodes of one process directly, without messages.
 
-An `Outlet` replaces a publisher. The outlet passes a value to the `Inlet`s of the same process, and also publishes the
-value if another process subscribes. Every inlet has a subscription, so that the graph looks the same as with one
-process per node. The subscription is read only while another process also publishes the topic.
+An `Outlet` replaces a publisher: it passes data to each `Inlet` of its topic in its process, and publishes a message if
+another process subscribes. Each `Inlet` also has an ordinary subscription, so other processes see the usual ROS graph.
+This subscription is read only while another process publishes the topic.
 """
 
 from __future__ import annotations
@@ -20,17 +20,16 @@ from mm_ros.ros.cdr import deserialized, stamp_of
 from mm_ros.ros.internals import taken_event
 from mm_ros.ros.wire import KINDS, Wire
 
-LISTENERS_NS = 50_000_000  # time between two counts of the subscribers in other processes
-STAMPS = 512  # number of stamps that are stored to recognize messages of this process when they are received again
+LISTENERS_NS = 50_000_000  # time [ns] between two counts of the subscribers in other processes
+STAMPS = 512  # The stamps of this number of published messages are stored, to recognize messages of this process.
 
 
 class Hub:
-    """Queue of the values that are passed between the nodes of one process, in the order in which topics would deliver
-    them.
-    """
+    """Queue of the data that the nodes of one process pass to each other, in the order in which topics would deliver
+    them."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()  # a thread holds this lock while it runs a callback of any node
+        self.lock = threading.RLock()  # Each thread holds this lock while it runs a callback of a node.
         self.inlets: dict[str, list[Inlet]] = {}
         self.outlets: dict[str, list[Outlet]] = {}
         self._queue: deque[tuple[Inlet, Callable[[Any], None], Any]] = deque()
@@ -39,9 +38,8 @@ class Hub:
         self._wires: dict[str, Wire] = {}
 
     def hand(self, outlet: Outlet, value: Any) -> None:
-        """Deliver a value to all inlets of its topic. If an inlet calls this method, the value is delivered after the
-        values that are already waiting.
-        """
+        """Deliver data to all inlets of the topic of `outlet`. If an inlet is receiving data at this time, the new data
+        are queued and delivered afterwards."""
         self._later.append((outlet, value))
         inlets = self.inlets.get(outlet.name, ())
         if outlet.wire is None:
@@ -50,10 +48,10 @@ class Hub:
             self._deliver((inlet, inlet.given, value) for inlet in inlets)
 
     def arrive(self, name: str, message: Any) -> None:
-        """Deliver a message from another process to all inlets of its topic.
+        """Deliver a message from another process to all inlets of the topic `name`.
 
-        Each inlet has a subscription of its own, but if each read its own, the first inlet's handler could publish
-        before the other inlets have read the same message.
+        One subscription is read for all inlets. If each inlet read its own subscription, the callback of the first
+        inlet could publish results before the other inlets have received the message.
         """
         own = self.outlets.get(name)
         if not (own and _is_own(own, message)):
@@ -68,7 +66,7 @@ class Hub:
         self._queue = deque(call for call in self._queue if call[0] is not inlet)
 
     def wire(self, topic: str, name: str, world: str) -> Wire | None:
-        """Conversions of a stream, shared by all nodes of the process; None for a topic of messages."""
+        """Return the fast conversions for a topic, which all nodes of the process share, or None if it has none."""
         if topic in KINDS and name not in self._wires:
             self._wires[name] = Wire(topic, world)
         return self._wires.get(name)
@@ -82,7 +80,7 @@ class Hub:
             while self._queue:
                 _, take, given = self._queue.popleft()
                 take(given)
-            while self._later:  # other processes wait for the pose, so it is published before the other values
+            while self._later:  # The pose is published first, because other processes wait for the pose.
                 late, given = self._later.popleft()
                 late.send(given)
         finally:
@@ -92,14 +90,15 @@ class Hub:
 
 
 class Outlet:
-    """Publisher of a topic. Streams of `wire` are published as core values, other topics as messages."""
+    """Publisher of a topic for the nodes of this process and for other processes. If `wire` is given, nodes publish
+    dataclasses of mm_ros on this topic, else messages."""
 
     def __init__(self, hub: Hub, publisher: Publisher, wire: Wire | None, world: str) -> None:
-        """`world`: frame to write into the header of messages, or "" to leave it."""
+        """Make an outlet. `world` is the frame that is written into the header of messages, or "" for no change."""
         self._hub, self._publisher, self.wire, self._world = hub, publisher, wire, world
         self.name = publisher.topic_name
         self.stamps: deque[int] = deque(maxlen=STAMPS)
-        self.latched: Any = None  # last message, stored if subscribers may join later
+        self.latched: Any = None  # the last message of a latched topic, for inlets that join later
         self._keeps = publisher.qos_profile.durability.name == "TRANSIENT_LOCAL"
         self._listeners, self._counted_ns = 0, 0
         hub.outlets.setdefault(self.name, []).append(self)
@@ -116,7 +115,7 @@ class Outlet:
             self._hub.hand(self, value if self.wire is None else self.wire.handed(value))
 
     def send(self, value: Any) -> None:
-        """Publish to other processes, if one of them subscribes or may join later."""
+        """Publish data to other processes if one of them subscribes, or if the topic is latched."""
         if self.wire is not None:
             if not self._outside():
                 return
@@ -132,7 +131,7 @@ class Outlet:
             self.stamps.append(sent.header.stamp.sec * 1_000_000_000 + sent.header.stamp.nanosec)
 
     def _outside(self) -> int:
-        """Number of subscribers in other processes."""
+        """Return the number of subscribers in other processes."""
         now_ns = time.monotonic_ns()
         if now_ns - self._counted_ns > LISTENERS_NS:
             self._counted_ns = now_ns
@@ -141,12 +140,12 @@ class Outlet:
         return self._listeners
 
     def get_subscription_count(self) -> int:
-        """Return the number of subscribers, like the method of this name of rclpy's publishers."""
+        """Return the number of subscribers in this process and in others, as the publishers of rclpy do."""
         return self._outside() + len(self._hub.inlets.get(self.name, ()))
 
 
 class Inlet:
-    """Subscription of a topic. `receive` takes a value of the same process, a message, or a serialized message."""
+    """Subscription of a topic. `receive` takes data from a node of this process, a message, or a serialized message."""
 
     def __init__(
         self, hub: Hub, subscription: Subscription, wire: Wire | None, guarded: Callable[[Callable[[Any], None]], Any],
@@ -156,16 +155,16 @@ class Inlet:
         self.handle = subscription.handle
         self.name: str = subscription.topic_name
         self._type, self._raw = subscription.msg_type, subscription.raw
-        self.given = guarded(callback)  # takes a value that a node of this process hands over
+        self.given = guarded(callback)  # called with data from a node of this process
         self._read = guarded(lambda message: callback(self._value(message)))
         self._core = wire is not None
         hub.inlets.setdefault(self.name, []).append(self)
 
     def report_events(self) -> None:
-        """Call the callbacks of QoS events, such as that of a publisher with an incompatible QoS.
+        """Call the callbacks of QoS events, for example of the event that a publisher has an incompatible QoS.
 
-        The executor must not wait for QoS events. The condition of an event is also set while the subscription holds a
-        message, so the executor would wake up for each message, and without end for a message that is not read.
+        The executor does not wait for QoS events, because their condition is also set while the subscription holds a
+        message. The executor would wake up for each message, and without end if the message is not read.
         """
         for handler in self.subscription.event_handlers:
             event = taken_event(handler)
@@ -173,14 +172,14 @@ class Inlet:
                 handler.callback(event)
 
     def receive(self, value: Any) -> None:
-        """Handle a value from a node of this process, or a message."""
+        """Call the callback with data from a node of this process, or with what a message contains."""
         if isinstance(value, bytes) or (self._core and hasattr(value, "get_fields_and_field_types")):
             self._read(value)
         else:
             self.given(value)
 
     def take(self) -> None:
-        """Take one message from another process, for all inlets of the topic."""
+        """Take one message from another process and deliver it to all inlets of the topic."""
         found = self.handle.take_message(self._type, self._raw)
         if found is not None:
             self._hub.arrive(self.name, found[0])
@@ -192,6 +191,7 @@ class Inlet:
 
 
 def _is_own(outlets: list[Outlet], message: Any) -> bool:
-    """Whether the message comes from an outlet of this process, which has already passed its value directly."""
+    """Return whether a message was published by an outlet of this process, which has already passed its data
+    directly."""
     stamp = stamp_of(message) if isinstance(message, bytes) else None
     return stamp is not None and any(stamp in outlet.stamps for outlet in outlets)

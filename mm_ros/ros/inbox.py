@@ -1,4 +1,4 @@
-"""Subscriptions that are polled, so that a message does not wake the process."""
+"""Subscriptions that a node reads at regular times, so that the process does not wake up for each message."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ from mm_ros.ros import graph
 from mm_ros.ros.internals import Unattended, WaitSet
 from mm_ros.ros.qos import message_class
 
-DEPTH = 12  # messages kept between two polls: 33 ms at 360 Hz
+DEPTH = 12  # number of messages that are stored between two reads, enough for 33 ms at 360 Hz
 
 
 @dataclass(frozen=True)
 class Letter:
-    raw: bytes  # serialized
-    came_ns: int  # system clock
+    raw: bytes  # the serialized message
+    came_ns: int  # time of arrival [ns] on the system clock
 
 
 class Inbox:
-    """Newest messages of a topic. The subscription is best effort: the publisher does not wait for acknowledgements,
-    and old messages may be lost.
-    """
+    """The newest messages of a topic. The subscription is best effort, so the publisher does not wait for
+    acknowledgements and old messages may be lost."""
 
     def __init__(self, node: Node, topic: str, name: str) -> None:
         self._node, self._kind = node, message_class(graph.TOPICS[topic].type)
@@ -36,7 +35,7 @@ class Inbox:
         )
 
     def take(self) -> list[Letter]:
-        """Return the messages received since the last call, oldest first."""
+        """Return the messages of the topic that were received since the last call, oldest first."""
         out: list[Letter] = []
         with (handle := self._subscription.handle):
             while len(out) < DEPTH and (found := handle.take_message(self._kind, True)) is not None:
@@ -45,7 +44,7 @@ class Inbox:
         return out
 
     def wait(self, seconds: float) -> None:
-        """Wait until a message is available, at most `seconds`."""
+        """Wait until a message of the topic is available, but at most `seconds`."""
         with (handle := self._subscription.handle), (context := self._node.context.handle):
             waiting = WaitSet(1, 0, 0, 0, 0, 0, context)
             waiting.clear_entities()

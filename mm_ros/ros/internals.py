@@ -1,7 +1,6 @@
-"""All names and methods of rclpy that mm_ros uses although they are not part of the documented interface.
+"""All uses of rclpy that are not part of its documented interface (checked with rclpy 7.1, ROS Jazzy).
 
-Checked with rclpy 7.1 (Jazzy). `test/ros/test_internals.py` fails when a version of rclpy lacks one of these names or
-behaves in another way, and when another module uses such names.
+`test/ros/test_internals.py` fails if a version of rclpy lacks one of these internal names or behaves in another way.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ WaitSet = rclpy_implementation.WaitSet
 
 
 def overrides(node: Node) -> dict[str, Parameter]:
-    """Parameters that files and the command line give the node. Later declarations use a changed entry."""
+    """Return the parameter values that files and the command line give to a node; the dict may be changed before the
+    parameters are declared."""
     return node._parameter_overrides
 
 
 def is_simulated(node: Node) -> bool:
-    """Whether the time comes from /clock. The clock's own property is not used, because it would take a lock ten times
-    per frame.
-    """
+    """Return whether the node's time comes from /clock. The public property of the clock is not used, because it takes
+    a lock at each call."""
     return bool(node._time_source.ros_time_is_active)
 
 
@@ -42,14 +41,16 @@ def is_running(executor: SingleThreadedExecutor) -> bool:
 
 
 def taken_event(handler: Any) -> Any:
-    """Return the data of a QoS event, or None. rclpy takes the data only after its wait set found the event ready."""
+    """Return the data of a QoS event, or None. Normally rclpy returns the data only after its executor has waited for
+    the event."""
     handler._ready_to_take_data = True
     return handler.take_data()
 
 
 @contextmanager
 def default_group(node: Node, group: CallbackGroup) -> Iterator[None]:
-    """Context in which new objects get the callback group `group`, unless they state another group."""
+    """Context in which new subscriptions, timers and services of the node get the callback group `group`, unless they
+    state another group."""
     before, node._default_callback_group = node._default_callback_group, group
     try:
         yield
@@ -63,7 +64,7 @@ class _NoGuard:
 
 
 class LeanExecutor(SingleThreadedExecutor):
-    """rclpy's executor without the two unnecessary wait sets after each callback."""
+    """Executor of rclpy that does not build two unnecessary wait sets after each callback."""
 
     _guard: Any
 
@@ -76,7 +77,7 @@ class LeanExecutor(SingleThreadedExecutor):
 
 
 class Unattended(CallbackGroup):
-    """Callback group whose subscriptions the executor ignores."""
+    """Callback group whose subscriptions the executor of rclpy ignores."""
 
     def can_execute(self, _entity: Any) -> bool:
         return False
@@ -89,38 +90,38 @@ class Unattended(CallbackGroup):
 
 
 class Loading:
-    """Awaitable that runs `load` in a thread, so that the executor continues meanwhile."""
+    """Awaitable object that runs the function `load` in a thread, while the executor runs other callbacks."""
 
     def __init__(self, load: Callable[[], None], wake: Callable[[], None]) -> None:
         self._load, self._wake = load, wake
         self._refusal: str | None = None
-        threading.Thread(target=self._run, daemon=True).start()  # a daemon thread does not block the end of the process
+        threading.Thread(target=self._run, daemon=True).start()  # Daemon threads do not block the end.
 
     def _run(self) -> None:
         refusal = ""
         try:
             self._load()
-        except Exception as error:  # an error in a file must not end the node
+        except Exception as error:  # An error in a file must not end the node.
             refusal = str(error) if isinstance(error, MmRosError) else repr(error)
         self._refusal = refusal
         self._wake()
 
     def __await__(self) -> Generator[None, None, str]:
-        """Return the reason why the files are refused, or "" when they are loaded."""
+        """Return the reason why the files could not be loaded, or "" after they were loaded."""
         while self._refusal is None:
             yield
         return self._refusal
 
 
 class LoadingParameterService(ParameterService):
-    """rclpy's parameter services that load the files of a parameter in another thread before they set it.
+    """Parameter services of a node that load the files of a new parameter value in a thread before they set the value.
 
-    `loading(parameters)` returns the function that loads the files, or None.
+    The function `loading` returns for given parameters a function that loads their files, or None without files.
     """
 
     def __init__(self, node: Node, loading: Callable[[list[Parameter]], Callable[[], None] | None]) -> None:
         self._loading = loading
-        # a waiting callback must not block the node's other callbacks
+        # A service callback that waits for files must not block the other callbacks of the node.
         with default_group(node, ReentrantCallbackGroup()):
             super().__init__(node)
 

@@ -1,7 +1,7 @@
-"""The last published pose in a small mapped file, from which a postprocessor that was killed resumes.
+"""The last published pose in a memory-mapped file, from which a restarted `pose_postprocessor` continues.
 
-DDS keeps a latched message only while its publisher exists, so the message is lost after SIGKILL. The memory pages of a
-mapped file remain. Two slots are written alternately, so that a kill can damage at most one of them.
+A latched message cannot be used, because DDS drops a latched message when its publisher is killed. Memory pages of a
+mapped file remain after a kill. Poses are written to two slots in turn, so that a kill can damage at most one of them.
 """
 
 from __future__ import annotations
@@ -23,26 +23,25 @@ from mm_ros.body import plausible
 from mm_ros.body.skeleton import MOST_JOINTS
 from mm_ros.body.types import AvatarPose
 
-NEWEST_S = 30.0  # maximum age [s] of a pose from which the node resumes
-WAIT_S = 1.5  # s; maximum time to wait after the first pose until the former subscribers are found again.
-SETTLED_S = 0.2  # s; s; a subscriber finds the publisher at about the time when the publisher finds the subscriber.
-# Checksum of the rest, size of the slot's content, number, joints, time of writing, stamp, epoch, run, skeleton, and
-# the numbers of subscribers of `pose` and of TF
+NEWEST_S = 30.0  # A pose that is older than this [s] is ignored.
+WAIT_S = 1.5  # The node waits for at most this time [s] until the subscribers of the killed process are found again.
+SETTLED_S = 0.2  # After the node has found all subscribers, it waits this long [s] until they have found the node.
+# A slot begins with the checksum of all that follows, the size, the number of the pose, the number of joints, the time
+# of writing, the stamp, epoch, run, skeleton, and the numbers of subscribers of `pose` and of TF.
 _HEAD = struct.Struct("<IIIIqqIIQHH")
 _ROOT = 7 * 8
 _SLOT = _HEAD.size + _ROOT + MOST_JOINTS * 7 * 4
 
 
 class LastPose:
-    """Stores each pose; `read` returns the last pose of a killed process of the same avatar."""
+    """Stores each published pose. `read` returns the last pose of a killed process that had published this avatar."""
 
     def __init__(self, avatar: str) -> None:
         self._map: mmap.mmap | None = None
         self._count = 0
-        # Numbers of subscribers of `pose` and of TF at the time of the pose that `read` returned
-        self.listeners = (0, 0)
+        self.listeners = (0, 0)  # numbers of subscribers of `pose` and of TF before the process was killed
         domain = os.environ.get("ROS_DOMAIN_ID", "0")
-        with suppress(OSError, ValueError):  # if no folder can be written, poses are not stored
+        with suppress(OSError, ValueError):  # Without a writable folder, no poses are stored.
             self._path = writable_root() / "last_pose" / f"{domain}.{avatar.replace('/', '.')}"
             self._path.parent.mkdir(mode=0o700, exist_ok=True)
             self._map = _mapped(self._path)
@@ -70,7 +69,7 @@ class LastPose:
         return pose
 
     def _slot(self, i: int) -> bytes | None:
-        """Content of a slot without the unused bytes at its end; None if the slot is damaged or empty."""
+        """Return the used bytes of a slot of the file, or None if the slot is damaged or empty."""
         assert self._map is not None
         slot = self._map[i * _SLOT : (i + 1) * _SLOT]
         checksum, size, *_ = _HEAD.unpack_from(slot)
@@ -91,7 +90,7 @@ class LastPose:
         self._map[at : at + 4 + len(content)] = zlib.crc32(content).to_bytes(4, "little") + content
 
     def close(self) -> None:
-        """Remove the file, because after a normal end the next start must not resume."""
+        """Remove the file, because a process that starts after a normal end must not continue from the last pose."""
         if self._map is not None:
             self._map.close()
             self._map = None
@@ -99,18 +98,17 @@ class LastPose:
 
 
 class Reunion:
-    """Decides how long the resumed pose waits for the subscribers of the killed process."""
+    """Decides how long a restarted process repeats the last pose until the former subscribers are found again."""
 
     def __init__(self, expected: tuple[int, int]) -> None:
         self.expected = expected
         self.over = not any(expected)
-        self.complete = self.over  # whether all subscribers were found in time
+        self.complete = self.over  # True if all former subscribers were found in time
         self._begun_ns = self._found_ns = 0
 
     def waits(self, found: tuple[int, int], now_ns: int) -> bool:
-        """Whether to continue waiting if `found` subscribers are present; `complete` is valid as soon as the result is
-        False.
-        """
+        """Return whether to wait longer for subscribers, of which `found` are present. As soon as the result is False,
+        `complete` states whether all former subscribers were found."""
         self._begun_ns = self._begun_ns or now_ns
         self.complete = all(f >= e for f, e in zip(found, self.expected, strict=True))
         self._found_ns = (self._found_ns or now_ns) if self.complete else 0

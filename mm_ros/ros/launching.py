@@ -1,6 +1,4 @@
-"""Launch arguments and actions of the launch files, made from `mm_ros/ros/graph.py`. Only launch files import this
-module.
-"""
+"""Arguments and actions of the launch files, made from the description in `mm_ros/ros/graph.py`."""
 
 from __future__ import annotations
 
@@ -34,8 +32,7 @@ class Argument:
     choices: tuple[str, ...] = ()
 
 
-# s until a crashed node is started again; a start takes about a second of CPU time, which limits the load of a crash
-# loop
+# A crashed node is started again after this time [s]. If a node crashes again and again, the pause limits the CPU load.
 RESPAWN_S = 0.3
 YES_NO = ("true", "false")
 STATE_PUBLISHER = "robot_state_publisher"
@@ -91,7 +88,7 @@ ARGUMENTS: tuple[Argument, ...] = (
 
 
 def declared(without: Collection[str] = ()) -> list[Any]:
-    """Declare the launch arguments, except those that a launch file sets itself."""
+    """Declare the launch arguments, except those in `without`, which a launch file sets itself."""
     from launch.actions import DeclareLaunchArgument
 
     return [
@@ -104,7 +101,8 @@ def declared(without: Collection[str] = ()) -> list[Any]:
 
 
 def avatar_actions(extra: Sequence[Any] = (), **given: str) -> list[Any]:
-    """Return the actions of one avatar: prepare kernels and database, then start its nodes and `extra`."""
+    """Return the launch actions of one avatar: prepare compiled functions and database, then start the nodes and the
+    actions `extra`."""
     check(given)
     given = _framed(given)
     others = [*_robot(given), *_others(given, [given["avatar"]])]
@@ -112,10 +110,11 @@ def avatar_actions(extra: Sequence[Any] = (), **given: str) -> list[Any]:
 
 
 def many(avatars: str, given: dict[str, str]) -> list[Any]:
-    """Return the actions of several avatars (a number, or a file of users), with one viewer and one RViz for all."""
+    """Return the launch actions of several avatars, with one viewer and one RViz for all. `avatars` is a number of
+    synthetic users or a YAML file of users."""
     names = ("path", "record", "urdf", "urdf_t_pose")
     fixed = {**_framed(given), **dict.fromkeys(names, ""), "control": "vr", "trackers": "synthetic", "viewer": "false"}
-    fixed["pose_estimator"] = "false"  # a synthetic user has no camera
+    fixed["pose_estimator"] = "false"  # A synthetic user has no camera.
     each = [{**fixed, **_given(user)} for user in users_of(avatars, "avatar")]
     for one in each:
         check(one)
@@ -133,7 +132,7 @@ def _given(user: User) -> dict[str, str]:
 
 
 def _framed(given: dict[str, str]) -> dict[str, str]:
-    """Fill in the world frame of the parameter file, so that all nodes and RViz use the same one."""
+    """Add the name of the world frame from the parameter file, so that all nodes and RViz use one world frame."""
     return {**given, "world_frame": world_frame_of(given)}
 
 
@@ -142,7 +141,7 @@ def world_frame_of(given: dict[str, str]) -> str:
 
 
 def _environment(given: dict[str, str]) -> list[Any]:
-    """Set the discovery range, and make the started processes end when this process ends."""
+    """Return actions that set the discovery range of ROS and make the started processes end with the launch process."""
     from launch.actions import SetEnvironmentVariable
 
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", given["discovery"])
@@ -158,7 +157,7 @@ def _nodes(given: dict[str, str]) -> list[Any]:
 
 
 def check(given: dict[str, str]) -> None:
-    """Raise MmRosError for wrong arguments before any process starts."""
+    """Raise MmRosError for wrong launch arguments before any process is started."""
     for name in ("database", "config", "path", "urdf"):
         if given[name] and not Path(given[name]).exists():
             hint = " Make one with `mm_ros import PATH… -o DB`." if name == "database" else ""
@@ -172,9 +171,8 @@ def _parameters(given: dict[str, str]) -> list[Any]:
 
 
 def overrides(node: str, given: dict[str, str]) -> dict[str, Any]:
-    """Return the launch arguments that are parameters of this node. For an empty argument, the value of the parameter
-    file is used.
-    """
+    """Return the launch arguments that are parameters of the node `node`. Empty arguments are left out, so that the
+    values of the parameter file are used for them."""
     out: dict[str, Any] = {"use_sim_time": given["use_sim_time"] == "true", "world_frame": given["world_frame"]}
     if node == "tracker_bridge":
         out |= {"source": given["trackers"], "path": given["path"]}
@@ -192,7 +190,7 @@ def overrides(node: str, given: dict[str, str]) -> dict[str, Any]:
         if given.get("headset_wifi") == "true":
             out["page_wifi"] = True
     if node == "pose_estimator":
-        number = given["camera"].isdigit()  # launch would pass a bare number as an integer
+        number = given["camera"].isdigit()  # ROS launch would convert a bare number to an integer.
         out["camera"] = f"webcam {given['camera']}" if number else given["camera"]
     if node in ("motion_matcher", "visualizer"):
         out["database"] = given["database"]
@@ -249,7 +247,7 @@ def _one_process(given: dict[str, str], more: Sequence[str] = ()) -> list[Any]:
         command += [f"--{name.replace('_', '-')}={given[name]}"] if given.get(name) else []
     command += ["--page"] if given.get("page") == "true" else []
     command += ["--headset-wifi"] if given.get("headset_wifi") == "true" else []
-    t_pose = given.get("urdf_t_pose")  # this argument is in radians, but `--urdf-t-pose` is in degrees
+    t_pose = given.get("urdf_t_pose")  # The launch argument is in radians, but `--urdf-t-pose` is in degrees.
     command += ["-p", f"robot_follower.urdf_t_pose={t_pose}"] if t_pose else []
     if given.get("urdf") and _has_state_publisher(given["urdf"]):
         command += ["-p", "robot_follower.link_tf=false"]
@@ -261,7 +259,7 @@ def _one_process(given: dict[str, str], more: Sequence[str] = ()) -> list[Any]:
 
 
 def _others(given: dict[str, str], avatars: Sequence[str]) -> list[Any]:
-    """Return RViz, viewer and recorder; RViz shows `avatars`."""
+    """Return the launch actions that start RViz, the viewer and the recorder, if they are enabled."""
     from launch.actions import ExecuteProcess
     from launch_ros.actions import Node
 
@@ -287,7 +285,7 @@ def _others(given: dict[str, str], avatars: Sequence[str]) -> list[Any]:
 
 
 def _write_view(text: str) -> str:
-    """Write the RViz file beside the logs of this launch."""
+    """Write the RViz configuration into the log folder of this launch, and return its path."""
     from launch.logging import launch_config
 
     path = Path(launch_config.log_dir) / "avatar.rviz"
@@ -296,7 +294,7 @@ def _write_view(text: str) -> str:
 
 
 def _robot(given: dict[str, str]) -> list[Any]:
-    """Return robot_state_publisher for the user's robot if it is installed; else robot_follower replaces it."""
+    """Return the launch action of robot_state_publisher, or nothing if it is not installed or there is no robot."""
     from launch_ros.actions import Node
     from launch_ros.parameter_descriptions import ParameterValue
 
@@ -314,7 +312,7 @@ def _robot(given: dict[str, str]) -> list[Any]:
                     "use_sim_time": given["use_sim_time"] == "true",
                 }
             ],
-            # `robot_description` is the URDF of the avatar; robot_follower publishes the robot's URDF for RViz.
+            # The topic is renamed, because `robot_description` contains the URDF of the avatar.
             remappings=[("robot_description", f"{STATE_PUBLISHER}/robot_description")],
             output="screen",
             respawn=True,
@@ -324,7 +322,8 @@ def _robot(given: dict[str, str]) -> list[Any]:
 
 
 def _has_state_publisher(robot: str) -> bool:
-    """Whether robot_state_publisher is installed and can read this file (it cannot read MJCF)."""
+    """Return whether robot_state_publisher is installed and can read the robot file, which must not be in MJCF
+    format."""
     if not robot or not robot_text(robot):
         return False
     from ament_index_python.packages import PackageNotFoundError, get_package_prefix
@@ -337,7 +336,7 @@ def _has_state_publisher(robot: str) -> bool:
 
 
 def _warm(given: dict[str, str]) -> Any:
-    """Compile the kernels and generate the default database once, instead of once per node."""
+    """Return an action that compiles functions and generates the default database, once for all nodes."""
     from launch.actions import ExecuteProcess
 
     database = ["--database", given["database"]] if given["database"] else []

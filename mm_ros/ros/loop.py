@@ -1,9 +1,9 @@
-"""Main loop of a process of nodes: streams and timers in one thread, services and parameters in another.
+"""Main loop of a process that runs nodes: topics and timers in one thread, services and parameters in another.
 
-rclpy's executor builds a wait set over all services, timers and subscriptions of all nodes (about 60) in Python before
-each callback, which takes longer than the callback. This loop waits only for the nodes' streams; the next timer sets
-the timeout. An executor in a second thread, which rarely wakes up, handles the rest. One lock, that of the hub, is held
-while a callback of either thread runs.
+The executor of rclpy waits for about 60 services, timers and subscriptions. Before each callback the executor builds a
+list of them in Python, which takes longer than the callback. Therefore this loop waits only for topics and for the next
+timer. An executor in a second thread handles services, parameters and QoS events, which are rare. Both threads hold the
+lock of the hub while they run a callback.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from mm_ros.base import ending
 from mm_ros.ros.hub import Hub, Inlet
 from mm_ros.ros.internals import Unattended, WaitSet, is_running
 
-LONGEST_NS = 500_000_000  # s; maximum wait, which is also the maximum delay of Ctrl-C
+LONGEST_NS = 500_000_000  # The loop waits at most this long [ns], so that a Ctrl-C takes effect after this time.
 NEVER = 1 << 62
-OUTSIDE_NS = 400_000_000  # time between two searches for publishers in other processes
+OUTSIDE_NS = 400_000_000  # time [ns] between two searches for publishers in other processes
 
 
 class Ticker:
-    """Periodic timer of the loop. Without a loop, and in simulated time, the class uses a timer of rclpy."""
+    """Periodic timer that the loop runs. Without a loop, or in simulated time, a timer of rclpy is used instead."""
 
     def __init__(self, loop: Loop, node: Any, period_ns: int, callback: Callable[[], None]) -> None:
         self._loop, self._node, self._callback = loop, node, callback
@@ -57,20 +57,20 @@ class Ticker:
 
     @timer_period_ns.setter
     def timer_period_ns(self, period_ns: int) -> None:
-        """Change the period, from the next tick or `reset` on."""
+        """Change the period [ns] of the timer; the new period begins at the next tick or call of `reset`."""
         self._period_ns = period_ns
         if self._simulated is not None:
             self._simulated.timer_period_ns = period_ns
 
     def reset(self) -> None:
-        """Start the period again from now."""
+        """Start the period of the timer again at the present time."""
         if self._simulated is not None:
             self._simulated.reset()
         else:
             self._due(time.monotonic_ns() + self._period_ns)
 
     def aim(self, seconds_ns: int) -> None:
-        """Make the next tick in `seconds_ns`, unless time is simulated."""
+        """Move the next tick of the timer to `seconds_ns` nanoseconds from now; do nothing in simulated time."""
         if self._simulated is None:
             self._due(time.monotonic_ns() + max(seconds_ns, 0))
 
@@ -85,13 +85,13 @@ class Ticker:
             self._begin()
             return
         self.due_ns += self._period_ns
-        if self.due_ns <= now_ns:  # the missed ticks are skipped if the ticker is late by more than a period
+        if self.due_ns <= now_ns:  # If the timer is late by more than a period, the missed ticks are skipped.
             self.due_ns = now_ns + self._period_ns
         self._callback()
 
 
 class _Services(SingleThreadedExecutor):
-    """Executor of services, parameters and QoS events in their own thread."""
+    """Executor of rclpy that handles services, parameters and QoS events in its own thread."""
 
     def __init__(self, lock: threading.RLock) -> None:
         super().__init__()
@@ -115,7 +115,7 @@ class _Services(SingleThreadedExecutor):
 
 
 class Loop:
-    """Runs its nodes until `stop`, Ctrl-C or the end of rclpy."""
+    """Main loop of a process. It runs its nodes until a call of `stop`, a Ctrl-C or the end of rclpy."""
 
     current: Loop | None = None  # the loop of `run_all` while it runs
     by_executor = False
@@ -135,15 +135,12 @@ class Loop:
         self._services: _Services | None = None
         self._thread: threading.Thread | None = None
 
-    # ---- used by the nodes
-
     def add_node(self, node: Node) -> None:
         self._nodes.append(node)
 
     def attend(self, inlet: Inlet) -> None:
-        """Add this inlet to those that the loop reads. The inlet gets the latched values of this process when
-        the loop runs.
-        """
+        """Read the subscription of `inlet` in this loop. When the loop starts, the inlet also gets the latched data of
+        the other nodes in this process."""
         for part in (inlet.subscription, *inlet.subscription.event_handlers):
             part.callback_group = Unattended()
         self._look_ns = 0
@@ -153,7 +150,7 @@ class Loop:
                 self.post(lambda value=outlet.latched: inlet.receive(value))  # type: ignore[misc]
 
     def leave(self, inlet: Inlet, destroy: Callable[[], None]) -> None:
-        """Stop reading this inlet, and destroy its subscription as soon as the loop does not wait for it."""
+        """Stop reading the subscription of `inlet`, and call `destroy` as soon as the loop does not wait for it."""
 
         def destroyed() -> None:
             self._waiting, self._attended = None, []
@@ -169,7 +166,7 @@ class Loop:
         heapq.heappush(self._tickers, (ticker.queued_ns, self._count, ticker))
 
     def post(self, call: Callable[[], None]) -> None:
-        """Run `call` soon in the loop's thread. May be called from any thread."""
+        """Run the function `call` soon in the thread of the loop; any thread may call this method."""
         self._posted.append(call)
         self.wake()
 
@@ -181,8 +178,6 @@ class Loop:
     def stop(self) -> None:
         self._ended = True
         self.wake()
-
-    # ---- running
 
     def spin(self) -> None:
         context = self._nodes[0].context
@@ -197,20 +192,19 @@ class Loop:
                 ready = self._wait(context)
                 with self.hub.lock:
                     self._run(ready)
-        except (RuntimeError, InvalidHandle):  # RCLError: the context was shut down meanwhile
+        except (RuntimeError, InvalidHandle):  # rclpy raises RCLError if ROS was shut down in the meantime.
             if context.ok() and not self._ended:
                 raise
         finally:
-            if ending.asked():  # a second signal must not interrupt the end of the thread
+            if ending.asked():  # A second Ctrl-C must not interrupt the end of the second thread.
                 ending.ignore_more()
             self.end()
         if services.failed is not None:
             raise services.failed
 
     def end(self) -> None:
-        """End the thread of the services. Otherwise, a thread inside rclpy's C++ code would abort the process when
-        Python ends.
-        """
+        """End the thread of the services, because a thread inside the C++ code of rclpy aborts the process when Python
+        exits."""
         services, thread = self._services, self._thread
         if services is not None and thread is not None:
             services.shutdown(0)
@@ -221,7 +215,8 @@ class Loop:
         self._services = self._thread = None
 
     def _wait(self, context: Any) -> list[Inlet]:
-        """Wait until a message, a call or a ticker is due; return the inlets that have a message."""
+        """Wait until a message arrives, a function is posted or a timer is due. Return the inlets that have a
+        message."""
         now_ns = time.monotonic_ns()
         if now_ns >= self._look_ns or self._waiting is None:
             self._look_outside(context, now_ns)
@@ -242,7 +237,7 @@ class Loop:
         return [self._by_pointer[p] for p in ready if p in self._by_pointer]
 
     def _look_outside(self, context: Any, now_ns: int) -> None:
-        """Read each topic that another process publishes, and each topic that no node of this process publishes."""
+        """Choose the topics to read: those that another process publishes or that no node of this process publishes."""
         self._look_ns = now_ns + OUTSIDE_NS
         wanted = []
         with self.hub.lock:
@@ -250,7 +245,7 @@ class Loop:
         for name, inlets in topics:
             own = len(self.hub.outlets.get(name, ()))
             if not own or self._nodes[0].count_publishers(name) > own:
-                wanted.append(inlets[0])  # the first inlet reads the topic for all of them
+                wanted.append(inlets[0])  # The first inlet of a topic reads messages for all inlets of the topic.
             for inlet in inlets:
                 inlet.report_events()
         if self._waiting is not None and wanted == self._attended:
@@ -270,12 +265,12 @@ class Loop:
         while self._tickers and self._tickers[0][0] <= now_ns:
             queued_ns, _, ticker = heapq.heappop(self._tickers)
             if queued_ns != ticker.queued_ns:
-                continue  # the ticker has been scheduled for an earlier time in the meantime
+                continue  # The timer was moved to an earlier time after this entry was queued.
             if ticker.due_ns > now_ns:
                 ticker.queued_ns = ticker.due_ns
                 self.schedule(ticker)
                 continue
-            ticker.queued_ns = NEVER  # `reset` in the callback, or the lines below, queue the ticker again
+            ticker.queued_ns = NEVER
             ticker.fire(now_ns)
             if ticker.queued_ns == NEVER and not ticker.simulated:
                 ticker.queued_ns = ticker.due_ns
@@ -283,7 +278,7 @@ class Loop:
 
 
 class ByExecutor(Loop):
-    """Replacement for the loop in a node that is made without one: in this case an executor of rclpy runs the node."""
+    """Replacement for `Loop` in a node that an executor of rclpy runs, for example in a test."""
 
     by_executor = True
 
@@ -292,7 +287,7 @@ class ByExecutor(Loop):
         self._guard = node.create_guard_condition(lambda: self._run([]))
 
     def attend(self, inlet: Inlet) -> None:
-        """Do nothing: the executor calls the subscription's callback."""
+        """Do nothing, because the executor of rclpy reads the subscription and calls its callback."""
 
     def leave(self, inlet: Inlet, destroy: Callable[[], None]) -> None:
         with self.hub.lock:

@@ -1,6 +1,7 @@
-"""Markers of one avatar for RViz, one function for each kind; the visualizer collects them.
+"""Makes the RViz markers of one avatar; each kind of marker has its own function.
 
-A marker disappears if it is not sent again within LIFETIME_S, so no DELETEALL is needed when the visualizer ends.
+RViz removes a marker that is not sent again within LIFETIME_S, so the markers disappear after the node `visualizer`
+ends.
 """
 
 from __future__ import annotations
@@ -43,10 +44,10 @@ ABOVE_FLOOR_M = 0.012
 SHORTEST_M = 1e-3
 FACING_M, FAN_STEPS = 0.7, 12
 SMALLEST_BALL_M, LARGEST_BALL_M = 0.06, 0.4
-VELOCITY_S = 0.2  # length of a velocity arrow: the distance in this time
+VELOCITY_S = 0.2  # A velocity arrow is as long as the distance in this time [s].
 TEXT_M = 0.09
 KEY_M = 0.1
-# Ellipsoid around a locked foot, in multiples of the horizontal distance from ankle to toes.
+# Size and centre of the ellipsoid around a locked foot, as multiples of the horizontal distance from ankle to toes.
 FOOT_SIZE, FOOT_MIDDLE = np.array([2.5, 1.0, 0.9]), np.array([0.57, 0.0, 0.0])
 
 
@@ -78,14 +79,14 @@ def _strip(name: str, index: int, color: Color, points: Any) -> Marker:
 
 
 def _lines(name: str, index: int, color: Color, pairs: Any, width: float) -> Marker:
-    """`pairs` (N, 2, 3)."""
+    """Make N lines from their start and end points `pairs` (N, 2, 3)."""
     out = _marker(name, index, Marker.LINE_LIST, color, (width, 0.0, 0.0))
     out.points = _points(pairs)
     return out
 
 
 def _arrow(name: str, index: int, color: Color, start: Any, end: Any) -> Marker:
-    if np.linalg.norm(np.subtract(end, start)) < SHORTEST_M:  # RViz cannot draw an arrow of length 0
+    if np.linalg.norm(np.subtract(end, start)) < SHORTEST_M:  # RViz cannot draw arrows of length 0.
         return _deleted(name, index)
     out = _marker(name, index, Marker.ARROW, color, (0.018, 0.045, 0.06))
     out.points = _points([start, end])
@@ -96,7 +97,7 @@ _PARENTS = default_skeleton().parents
 
 
 def bones(name: str, index: int, pose: AvatarPose, color: Color, width: float) -> Marker:
-    """A line from each joint to its parent, without the line from root to hips."""
+    """Return lines from each joint to its parent joint, without the line from the root to the hips."""
     p, _ = room_joints(pose)
     return _lines(name, index, color, np.stack([p[_PARENTS[2:]], p[2:]], axis=1), width)
 
@@ -109,7 +110,7 @@ def skeleton(name: str, pose: AvatarPose) -> list[Marker]:
 
 
 def truth(name: str, pose: AvatarPose) -> list[Marker]:
-    """True body as thick lines with a head."""
+    """Return markers that show the true body as thick lines and its head as an ellipsoid."""
     p, q = room_joints(pose)
     head = _marker(name, 1, Marker.SPHERE, TRUTH, (0.2, 0.16, 0.24))
     head.pose = pose_to_ros(np.concatenate([p[HEAD] + rot.rotate(q[HEAD], np.array([0.02, 0.0, 0.09])), q[HEAD]]))
@@ -117,7 +118,7 @@ def truth(name: str, pose: AvatarPose) -> list[Marker]:
 
 
 def feet(name: str, pose: AvatarPose) -> list[Marker]:
-    """Ellipsoid around each locked foot, disc below each foot that is in contact but not locked."""
+    """Return an ellipsoid around each locked foot, and a disc below each foot that is in contact but not locked."""
     p, q = room_joints(pose)
     out = []
     for side, (foot, toes) in enumerate(((LEFT_FOOT, LEFT_TOES), (RIGHT_FOOT, RIGHT_TOES))):
@@ -140,7 +141,8 @@ def feet(name: str, pose: AvatarPose) -> list[Marker]:
 
 
 def user_feet(name: str, estimate: FeetEstimate) -> list[Marker]:
-    """Ball of the size of the expected error at each estimated ankle of the user, disc below each standing foot."""
+    """Return a ball at each estimated ankle of the user, whose size shows the expected error, and a disc below each
+    foot that stands."""
     out = []
     for side in range(2):
         x, y, z = (float(v) for v in estimate.ankles[side])
@@ -170,7 +172,8 @@ def trackers(name: str, frame: TrackerFrame) -> list[Marker]:
 
 
 def facing(name: str, predicted: BodyOrientation, root: Any) -> list[Marker]:
-    """Arrow on the floor, and a fan of one standard deviation to each side."""
+    """Return an arrow on the floor that shows the predicted facing, and a fan of one standard deviation to each
+    side."""
     start = np.array([root[0], root[1], ABOVE_FLOOR_M])
     sigma = min(float(predicted.sigma), np.pi)
     angles = predicted.yaw + np.linspace(-sigma, sigma, FAN_STEPS + 1)
@@ -187,12 +190,13 @@ def desired(name: str, trajectory: Trajectory) -> list[Marker]:
 
 
 def found(name: str, places: Any, directions: Any) -> list[Marker]:
-    """Future path of the match: rows (N, 3) in the world, the present first."""
+    """Return markers of the future path in the played clip. `places` and `directions` (N, 3) are in world coordinates;
+    row 0 is the present."""
     return _trajectory(name, FOUND, places, directions)
 
 
 def _trajectory(name: str, color: Color, places: Any, directions: Any) -> list[Marker]:
-    """Line through the positions, and an arrow for each facing except the first."""
+    """Return a line through the positions `places`, and an arrow for each facing except the first."""
     line = _on_floor(places)
     tips = line + 0.25 * np.column_stack([np.asarray(directions, np.float64)[:, :2], np.zeros(len(line))])
     arrows = [_arrow(name, i, color, line[i], tips[i]) for i in range(1, len(line))]
@@ -200,9 +204,8 @@ def _trajectory(name: str, color: Color, places: Any, directions: Any) -> list[M
 
 
 def path(name: str, points: Any, following: int, keys: Any, progress: float) -> list[Marker]:
-    """The curve (N, 2) behind and ahead of the character, the key points and the progress. `following`: index of the
-    next point of the curve.
-    """
+    """Return markers of a path: the curve through `points` (N, 2), the key points and the progress of the character.
+    `following` is the index of the next point of the curve."""
     points, dots = _on_floor(points), _marker(name, 2, Marker.SPHERE_LIST, PATH, (KEY_M, KEY_M, KEY_M))
     dots.points = _points(_on_floor(keys))
     at = max(following - 1, 0)
@@ -215,9 +218,8 @@ def path(name: str, points: Any, following: int, keys: Any, progress: float) -> 
 
 
 def features(name: str, first: int, color: Color, places: Any, velocities: Any) -> list[Marker]:
-    """Lines to the positions of the joints, and arrows for velocities. Lines and arrows are given by starts and ends
-    (N, 2, 3).
-    """
+    """Return markers of a feature vector: lines to the positions of the joints, and arrows for their velocities. Each
+    line and each arrow is given by its start and end in `places` and `velocities` (N, 2, 3)."""
     arrows = [_arrow(name, first + 1 + i, color, start, end) for i, (start, end) in enumerate(velocities)]
     return [_lines(name, first, color, places, 0.01), *arrows]
 
@@ -230,7 +232,7 @@ def velocity(name: str, pose: AvatarPose) -> list[Marker]:
 
 
 def match_text(name: str, match: Match, searched: Match | None, pose: AvatarPose) -> list[Marker]:
-    """Text above the head: clip, time, frame, and costs of the last search."""
+    """Return a text above the head of the avatar with clip, time, frame, and the costs of the last search."""
     p, _ = room_joints(pose)
     lines = [f"{match.clip or match.engine}  {match.time:.2f} s  frame {match.frame}"]
     if searched is not None:

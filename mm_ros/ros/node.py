@@ -1,4 +1,4 @@
-"""Base class of the nodes: parameters from settings, topics from the graph, diagnostics, reset, shutdown."""
+"""Base class of the nodes, and functions that run nodes in one or more processes."""
 
 from __future__ import annotations
 
@@ -35,24 +35,22 @@ from mm_ros.ros.starting import announced, begin, begun
 S = TypeVar("S", bound=Settings)
 
 DEFAULT_AFTER_NS = 1_000_000_000
-# s; with Python's default of 5 ms, the threads of sources would delay each sample by up to this time
+# Python switches between threads after this time [s]. Python's default of 5 ms would delay each tracker sample by up to
+# 5 ms.
 GIL_SWITCH_S = 0.0002
 
 
 class AvatarNode(Node):
-    """Base class of all nodes.
+    """Base class of all nodes of mm_ros.
 
-    Subclasses set `NAME`, build their stage in `__init__`, call `listen`, and call `start()` last.
+    A subclass sets `NAME`. Its `__init__` builds the stage, subscribes to topics by `listen`, and calls `start` last.
     """
 
     NAME = ""
 
     def __init__(self, loop: Loop | None = None, **kwargs: Any) -> None:
-        """`loop`: main loop of the process, in which nodes pass values to each other directly; default: that of
-        `run_all`.
-
-        Without a loop the node can be added to an executor of rclpy.
-        """
+        """Make the node in the main loop `loop` of the process. By default this is the loop of `run_all`; if `run_all`
+        is not running, the node can be added to an executor of rclpy."""
         super().__init__(self.NAME, **kwargs, start_parameter_services=False)
         self.loop = loop or Loop.current or ByExecutor()
         self.loop.add_node(self)
@@ -61,11 +59,11 @@ class AvatarNode(Node):
         self._live = LiveSettings(self, types, self._settings_changed)
         self._parameter_service = LoadingParameterService(self, self._loading)
         self.world_frame = checked_frame(self.settings(graph.FrameSettings).world_frame)
-        self.inlets: list[Inlet] = []  # made by `listen`
+        self.inlets: list[Inlet] = []  # the subscriptions that `listen` has made
         self._accepting = False
         self._calibrated = False
         self._first_input_ns = 0
-        self.outputs = Outputs()  # check of each output of the stage before it is published
+        self.outputs = Outputs()  # checks that each output is plausible before it is published
         self.health = Health(self, expects_input=bool(self.described.inputs))
         self._diagnostics = self.publisher("/diagnostics")
         self.create_service(Trigger, f"{self.NAME}/reset", self._on_reset)
@@ -78,7 +76,7 @@ class AvatarNode(Node):
 
     @classmethod
     def preload(cls) -> None:
-        """Load compiled code that the node needs before its process is forked; subclasses override it."""
+        """Load the compiled functions that the node needs. This method is called before processes are forked."""
 
     @property
     def avatar(self) -> str:
@@ -88,27 +86,26 @@ class AvatarNode(Node):
         return of_kind(self._live.current, kind)
 
     def now_ns(self) -> int:
-        """Time of this node's clock: that of the system, or simulated time."""
+        """Return the present time [ns] on the clock of the node, which shows system time or simulated time."""
         return int(self.get_clock().now().nanoseconds) if self.is_simulated() else time.time_ns()
 
     def is_simulated(self) -> bool:
-        """Whether the time comes from /clock."""
+        """Return whether the node uses simulated time from the topic /clock."""
         return is_simulated(self)
 
     def publisher(self, topic: str) -> Outlet:
-        """Publisher of a topic of the graph. The publisher takes values if `wire.KINDS` contains the topic, otherwise
-        messages.
-        """
+        """Make the publisher of a topic. If `wire.KINDS` contains the topic, the publisher takes dataclasses of mm_ros,
+        otherwise messages."""
         t = graph.TOPICS[topic]
         made = self.create_publisher(message_class(t.type), t.name, publisher_qos(t.qos))
         wire = self.loop.hub.wire(topic, made.topic_name, self.world_frame)
         return Outlet(self.loop.hub, made, wire, self.world_frame if t.in_world else "")
 
     def listen(self, topic: str, callback: Callable[[Any], None], name: str = "") -> Inlet:
-        """Subscribe to a topic of the graph. The callback gets values if `wire.KINDS` contains the topic, otherwise
+        """Subscribe to a topic. If `wire.KINDS` contains the topic, the callback gets dataclasses of mm_ros, otherwise
         messages.
 
-        A value that the callback refuses (MmRosError) is counted and logged. `name` overrides the topic's name.
+        If the callback raises MmRosError, the error is counted and logged. `name` replaces the name of the topic.
         """
         t = graph.TOPICS[topic]
         kind = message_class(t.type)
@@ -124,7 +121,7 @@ class AvatarNode(Node):
         return inlet
 
     def unlisten(self, inlet: Inlet) -> None:
-        """Undo `listen`."""
+        """End a subscription that `listen` has made."""
         self.inlets.remove(inlet)
         self.loop.leave(inlet, lambda: self.destroy_subscription(inlet.subscription))
 
@@ -132,7 +129,8 @@ class AvatarNode(Node):
         return Ticker(self.loop, self, round(period_s * 1e9), self.guarded("timer", callback))
 
     def guarded(self, what: str, callback: Callable[..., None]) -> Callable[..., None]:
-        """Wrap a callback so that no exception ends the node; `what` names the input in messages."""
+        """Wrap a callback, so that no exception in the callback ends the node. `what` names the input in log
+        messages."""
 
         def safe(*arguments: Any) -> None:
             try:
@@ -142,7 +140,7 @@ class AvatarNode(Node):
                 self.reset()
             except MmRosError as error:
                 self.health.refuse(f"{what}: {error}")
-            except Exception as error:  # a programming error in this package must not stop the avatar
+            except Exception as error:  # A programming error in mm_ros must not stop the avatar.
                 if ending.asked():
                     raise KeyboardInterrupt from None
                 self.get_logger().error(traceback.format_exc(), throttle_duration_sec=2.0)
@@ -152,9 +150,9 @@ class AvatarNode(Node):
         return safe
 
     def listen_calibrated(self, topic: str, callback: Callable[[Any], None]) -> None:
-        """Like `listen`, but drop messages until a calibration was received.
+        """Subscribe to a topic, but drop its messages until a calibration of the user was received.
 
-        Without a calibration within 1 s of the first message, default measurements are used.
+        If no calibration arrives within 1 s after the first message, default measurements of the user are used.
         """
 
         def waiting(msg: Any) -> None:
@@ -170,9 +168,9 @@ class AvatarNode(Node):
         self.listen("calibration", lambda msg: self._take_calibration(calibration_from_ros(msg)))
 
     def follow_layout(self, set_times: Callable[[tuple[float, ...]], None]) -> None:
-        """Compute `trajectory` at the times of the matcher's feature layout, also after it changes.
+        """Call `set_times` with the trajectory times of the matcher's feature layout, whenever the layout changes.
 
-        Before a layout is received the stage uses the default times; the matcher interpolates between them.
+        Until a feature layout is received, the trajectory has the default times, and the matcher interpolates.
         """
         self.listen("feature_layout", lambda msg: set_times(trajectory_times_from_ros(msg)))
 
@@ -190,25 +188,26 @@ class AvatarNode(Node):
                 "no calibration was received: assuming a standing headset height of 1.68 m. "
                 f"Call the service /{self.avatar}/calibrate while standing upright."
             )
-        else:  # a gamepad or a path controls the avatar: there is no user to measure
+        else:  # If a gamepad or a path controls the avatar, there is no user to measure.
             self.get_logger().info("no trackers are published: the avatar gets its usual size")
         self._take_calibration(Calibration())
         return True
 
     def start(self) -> None:
-        """Accept input and report ready; call it after models are loaded and kernels compiled."""
+        """Accept input and report that the node is ready. Call `start` after all models are loaded."""
         self._accepting = True
         self.health.ready = True
         self.get_logger().info("ready")
 
     def reset(self) -> None:
-        """Clear all state. Subclasses with state override this method."""
+        """Clear all state of the node. Nodes with state override this method."""
 
     def apply_settings(self) -> None:
-        """Apply changed settings; raise MmRosError to refuse them."""
+        """Apply changed parameters to the stage. The method may raise MmRosError to refuse the new values."""
 
     def loading(self, settings: list[Settings]) -> Callable[[], None] | None:
-        """Return a function that reads the files that these settings need, or None; it runs in another thread."""
+        """Return a function that reads the files to which changed settings refer, or None if no file must be read. The
+        function is called in another thread."""
         return None
 
     def _loading(self, parameters: list[Parameter]) -> Callable[[], None] | None:
@@ -233,17 +232,19 @@ def of_kind(settings: list[Settings], kind: type[S]) -> S:
 
 
 def keep_running(groups: Sequence[Sequence[Callable[..., Node]]], args: list[str]) -> int:
-    """`run_all` for each group of nodes in a process of its own, which is replaced when a signal kills it.
+    """Call `run_all` for each group of nodes in its own process. A process that a signal has killed is replaced.
 
-    The spare process is already known to DDS when it makes its topics, so that they are matched within milliseconds.
+    A spare process waits to replace a killed one. DDS of other processes has already found the spare process, so that
+    its topics are connected within milliseconds.
     """
     return run_each([partial(run_all, makers, args) for makers in groups], partial(begun, args))
 
 
 def run_all(makers: Sequence[Callable[..., Node]], args: list[str] | None = None, executor: Any = None) -> int:
-    """Run nodes in one process until Ctrl-C or SIGTERM. A user's error is printed in a sentence, with exit code 2.
+    """Run nodes in one process until Ctrl-C or SIGTERM, and return the exit code, which is 2 after a mistake of the
+    user.
 
-    `executor` makes an executor of rclpy, which replaces the loop for nodes that are not an AvatarNode.
+    `executor` is a function that makes an executor of rclpy. It is needed for nodes that are not an AvatarNode.
     """
     try:
         begin(args)
@@ -251,7 +252,7 @@ def run_all(makers: Sequence[Callable[..., Node]], args: list[str] | None = None
         print(f"mm_ros: {error}", file=sys.stderr)
         return 2
     sys.setswitchinterval(GIL_SWITCH_S)
-    # Shells start background processes with SIGINT ignored, but launch stops its processes with SIGINT.
+    # Shells make background processes ignore SIGINT, but `ros2 launch` stops its processes by SIGINT.
     ending.remember(signal.SIGTERM, signal.SIGINT)
     nodes: list[Node] = []
     loop = executor() if executor else Loop()
@@ -276,7 +277,7 @@ def run_all(makers: Sequence[Callable[..., Node]], args: list[str] | None = None
         Loop.current = None
         ending.ignore_more()
         if isinstance(loop, Loop):
-            loop.end()  # a second Ctrl-C can have interrupted the end of `spin`
+            loop.end()  # A second Ctrl-C may have interrupted the end of `spin`.
         for n in nodes:
             if hasattr(n, "close"):
                 n.close()

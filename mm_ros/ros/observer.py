@@ -1,4 +1,5 @@
-"""Node that observes an avatar: it measures rate, latency and errors against the truth, and stores poses for a film."""
+"""Node that observes an avatar: measures rate, latency and errors against the true body, and stores poses for a
+film."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ class Picture:
 
 @dataclass
 class Seen:
-    """Measurements since the start of the observer; each list has one entry per received pose."""
+    """The measurements since the start of the observer; each list has one entry per received pose."""
 
     stamps_ns: list[int] = field(default_factory=list)
     received_s: list[float] = field(default_factory=list)
@@ -37,14 +38,16 @@ class Seen:
 
 
 class Observer(Node):
-    """Observer of `avatar`; if `film_rate` > 0, poses and true poses of the last `film_s` are kept at this rate."""
+    """Node that observes `avatar`. If `film_rate` > 0, the poses and true poses of the last `film_s` seconds are stored
+    at this rate [Hz] for a film."""
 
     def __init__(self, avatar: str, film_rate: float = 0.0, film_s: float = 8.0) -> None:
         super().__init__("demo_observer", namespace=avatar)
         self.seen = Seen(film=deque(maxlen=round(film_s * film_rate)))
         self.skeletons: dict[str, Skeleton] = {}
-        self._truths: dict[int, Any] = {}  # true poses by stamp, kept until the published pose of that stamp arrives
-        self._poses: dict[int, tuple[int, Any, Picture | None]] = {}  # poses by stamp, kept until their truth arrives
+        # These dicts map a stamp to a true pose or a published pose that waits for the other one with an equal stamp.
+        self._truths: dict[int, Any] = {}
+        self._poses: dict[int, tuple[int, Any, Picture | None]] = {}
         self._film_period_ns = int(1e9 / film_rate) if film_rate else 0
         self._film_due_ns = 0
         self._listen("truth", self._on_truth)
@@ -57,7 +60,7 @@ class Observer(Node):
         self.create_subscription(message_class(t.type), t.name, callback, subscription_qos(t.qos))
 
     def _on_truth(self, msg: Any) -> None:
-        """Pair truth and pose by stamp; either can arrive first."""
+        """Compare a true pose with the published pose of equal stamp, if the published pose has already arrived."""
         stamp_ns = stamp_from_ros(msg.header.stamp)
         if stamp_ns in self._poses:
             self._pair(*self._poses.pop(stamp_ns), msg)
@@ -101,7 +104,7 @@ def _keep(waiting: dict[int, Any], stamp_ns: int, value: Any) -> None:
 
 
 def errors(ours: Any, truth: Any) -> tuple[float, float]:
-    """Return facing error (rad) and root position error on the floor (m) of an AvatarPose message."""
+    """Return the error of the facing [rad] and of the root position on the floor [m] of an AvatarPose message."""
     a, b = np.array(ours.root), np.array(truth.root)
     yaws = [float(rot.yaw_of(np.roll(r[3:], 1))) for r in (a, b)]
     return abs(float(rot.wrap_angle(yaws[0] - yaws[1]))), float(np.hypot(*(a - b)[:2]))

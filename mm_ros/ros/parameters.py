@@ -1,4 +1,4 @@
-"""ROS parameters made from settings dataclasses: declared with descriptors, checked, changed at runtime."""
+"""Declares the fields of settings dataclasses as ROS parameters, checks new values and changes settings at runtime."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ _HUGE = 1e9
 
 
 def world_frame(given: str, config: str) -> str:
-    """Return the world frame for all nodes: the value of the option, or else of the parameter file, or else ""."""
+    """Return the name of the world frame for all nodes: `given` if it is not empty, or else the value in the parameter
+    file `config`, or else ""."""
     if given:
         return checked_frame(given)
     named = set(_values("world_frame", read_yaml(config) if config else {}))
@@ -32,7 +33,7 @@ def world_frame(given: str, config: str) -> str:
 
 
 def _values(name: str, tree: Any) -> list[str]:
-    """Return the values of the parameter `name` in all nodes of a parameter tree."""
+    """Return the values that the content of a parameter file gives to the parameter `name` in any node."""
     if not isinstance(tree, dict):
         return []
     own = tree.get("ros__parameters")
@@ -63,9 +64,10 @@ def descriptor(default: Any, spec: Spec) -> ParameterDescriptor:
 
 
 class LiveSettings:
-    """Parameters of a node for the fields of settings dataclasses; `current` holds their values.
+    """The ROS parameters of a node, made from settings dataclasses. `current` holds the settings with the present
+    values.
 
-    `on_change()` is called after each change; an MmRosError from it refuses the change with its message.
+    The function `on_change` is called after each change. If it raises MmRosError, the change is refused with its text.
     """
 
     def __init__(self, node: Node, types: Sequence[type[Settings]], on_change: Callable[[], None]) -> None:
@@ -94,21 +96,21 @@ class LiveSettings:
         before = list(self.current)
         try:
             self._apply(parameters)
-        except Exception as error:  # an error in a value must not end the node
+        except Exception as error:  # A wrong value of a parameter must not end the node.
             self.current = before
             with suppress(Exception):
-                self._on_change()  # a stage may already use the new values
+                self._on_change()  # A part of the node may already use the new values.
             reason = str(error) if isinstance(error, MmRosError) else repr(error)
             return SetParametersResult(successful=False, reason=reason)
         return SetParametersResult(successful=True)
 
     def with_parameters(self, parameters: list[Parameter]) -> list[Settings] | None:
-        """Return the settings after a change to `parameters`, or None if the change is refused; change nothing."""
+        """Return what the settings would be after a change to `parameters`, or None if the change would be refused."""
         before = list(self.current)
         try:
             self._replace(parameters)
             return self.current
-        except Exception:  # `_set` reports the reason
+        except Exception:  # `_set` will report the reason.
             return None
         finally:
             self.current = before
@@ -121,7 +123,7 @@ class LiveSettings:
         changed = False
         for p in parameters:
             if p.name not in self._owner:
-                continue  # other parameters are use_sim_time and QoS overrides
+                continue  # This parameter is no setting but use_sim_time or a QoS override.
             refuse_renamed(self._node_name, p.name, p.value)
             i = self._owner[p.name]
             spec = self._types[i].specs()[p.name]
@@ -134,7 +136,7 @@ class LiveSettings:
 
 
 def _declared(node: Node, name: str, default: Any, described: ParameterDescriptor) -> Any:
-    """Declare a parameter; accept integers from a file where the parameter is a float."""
+    """Declare a ROS parameter. If its default is a float, an integer in the parameter file is accepted, too."""
     given = overrides(node).get(name)
     if given is not None and given.type_ == Parameter.Type.INTEGER and isinstance(default, float):
         overrides(node)[name] = Parameter(name, value=float(given.value))
@@ -151,7 +153,8 @@ def _floats(default: Any) -> bool:
 
 
 def _warn_of_misspelled(node: Node, known: list[str]) -> None:
-    """Warn of unknown names that resemble a parameter; others are ignored, as they may belong to another node."""
+    """Warn of unknown parameter names that resemble a name in `known`. Other unknown names are ignored, because they
+    may belong to another node."""
     for name in overrides(node):
         near = [] if name in known else difflib.get_close_matches(name, known, 1, 0.75)
         if near:

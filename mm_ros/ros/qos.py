@@ -11,19 +11,18 @@ from mm_ros.ros.graph import Qos
 
 
 def publisher_qos(qos: Qos, depth: int = 0) -> QoSProfile:
-    """QoS of a publisher; `depth` replaces a smaller depth of the topic."""
+    """Return the QoS of a publisher. `depth` replaces the depth of the topic if `depth` is larger."""
     return _profile(qos, qos.reliable, max(depth, qos.depth))
 
 
 def subscription_qos(qos: Qos) -> QoSProfile:
-    """QoS of a subscription of the graph's nodes. The depth is small, so that after a stall only the newest messages
-    are processed.
-    """
+    """Return the QoS of a subscription of a node. The depth is small, so that a node processes only the newest messages
+    after a stall."""
     return _profile(qos, qos.reliable if qos.live_reliable is None else qos.live_reliable, qos.live_depth)
 
 
 def listener_qos(qos: Qos, depth: int = 0) -> QoSProfile:
-    """QoS of a subscription that needs each message: reliability and depth of the publisher."""
+    """Return the QoS of a subscription that must receive each message: it is equal to the QoS of the publisher."""
     return publisher_qos(qos, depth)
 
 
@@ -38,6 +37,6 @@ def _profile(qos: Qos, reliable: bool, depth: int) -> QoSProfile:
 
 
 def message_class(type_name: str) -> Any:
-    """Return the message class of a type name "pkg/msg/Name"."""
+    """Return the message class for a type name such as "std_msgs/msg/String"."""
     package, _, name = type_name.split("/")
     return getattr(importlib.import_module(f"{package}.msg"), name)

@@ -1,4 +1,4 @@
-"""Node that records topics of one avatar into a session."""
+"""Node that records the topics of one avatar into a session."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from mm_ros.sessions.bag import FLUSH_S, BagWriter
 from mm_ros.sessions.session import INPUTS, LATCHED, RECORDED
 
 OUTPUTS = ("body_orientation", "trajectory", "matched_pose", "match", "pose", "skeleton")
-# number of messages; with this depth none is lost while the disk stalls for 2 s at the highest source rate, 1000 Hz
+# With this queue depth no message is lost while the disk stalls for 2 s, even at the highest tracker rate of 1000 Hz.
 DEPTH = 2000
 
 
 class Recorder(Node):
-    """Recorder that writes serialized messages without reading them."""
+    """Node that writes the messages of an avatar to a session without converting them."""
 
     def __init__(
         self,
@@ -41,8 +41,7 @@ class Recorder(Node):
             qos = listener_qos(t.qos, DEPTH)
             self.create_subscription(message_class(t.type), t.name, self._keeper(topic), qos, raw=True)
 
-        # A timer flushes the file even if no further message arrives, because a calibration may be the only message for
-        # minutes.
+        # A timer writes all messages to the disk, because a calibration can be the only message for minutes.
         self.create_timer(FLUSH_S, self.bag.flush, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
     def _keeper(self, topic: str) -> Any:

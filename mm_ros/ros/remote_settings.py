@@ -1,4 +1,4 @@
-"""Client for the live settings of other nodes: read, watch and change them."""
+"""Client that reads, watches and changes the parameters of other nodes at runtime."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ Fields = dict[str, tuple[Any, Spec]]
 
 
 class RemoteSettings:
-    """Live settings of the nodes of one avatar, chosen by `watch`. Call `look` and `tick` regularly.
+    """The parameters of the nodes of one avatar that may change at runtime. `watch` chooses the avatar, and `look` and
+    `tick` must be called regularly.
 
-    found(node, values): a node has answered with all its live settings.
-    changed(node, name, value): a setting has changed, or has its old value again because the change was refused.
-    report(text, refused): result of a change made by `set`.
+    The function `found(node, values)` is called when a node has sent the values of its parameters. The function
+    `changed(node, name, value)` is called when a parameter has changed, or when a change was refused and the parameter
+    has its old value again. The function `report(text, refused)` is called with the result of each change by `set`.
     """
 
     def __init__(
@@ -38,9 +39,9 @@ class RemoteSettings:
         self._found, self._changed, self._report = found, changed, report
         self.avatar = ""
         self._clients: dict[str, tuple[Any, Any]] = {}
-        self._asked: dict[str, Any] = {}  # maps a node to the future of its answer
+        self._asked: dict[str, Any] = {}  # maps the name of a node to the future with the answer of the node
         self._known: dict[tuple[str, str], Any] = {}
-        self._wanted: dict[tuple[str, str], Any] = {}  # newest value that is not sent yet
+        self._wanted: dict[tuple[str, str], Any] = {}  # maps (node, parameter) to the newest value that is not sent yet
         self._under_way: set[tuple[str, str]] = set()
         ros.create_subscription(ParameterEvent, "/parameter_events", self._on_event, qos_profile_parameter_events)
 
@@ -55,7 +56,8 @@ class RemoteSettings:
         self.avatar = avatar
 
     def set(self, node: str, name: str, value: Any) -> None:
-        """Send the value at the next tick; a newer value replaces one that is not sent yet."""
+        """Change a parameter of a node. The value is sent at the next call of `tick`, unless a newer value replaces
+        it."""
         self._wanted[(node, name)] = value
 
     def tick(self) -> None:
@@ -63,7 +65,7 @@ class RemoteSettings:
             self._send(key, self._wanted.pop(key))
 
     def look(self) -> None:
-        """Request the settings of all existing nodes that have not been asked yet."""
+        """Request the parameter values of all nodes of the avatar that have started since the last call."""
         if not self.avatar:
             return
         there = {n for n, space in self._ros.get_node_names_and_namespaces() if space == f"/{self.avatar}"}
@@ -75,7 +77,7 @@ class RemoteSettings:
                 self._asked[node].add_done_callback(
                     lambda f, node=node, avatar=avatar, names=names: self._answered(avatar, node, names, f)
                 )
-        for node in self._asked.keys() - there:  # the node has ended; ask again when it restarts
+        for node in self._asked.keys() - there:  # These nodes have ended. They are asked again after a restart.
             del self._asked[node]
 
     def _client(self, node: str) -> tuple[Any, Any]:
@@ -106,7 +108,7 @@ class RemoteSettings:
 
     def _show(self, key: tuple[str, str], value: Any) -> None:
         self._known[key] = value
-        if key not in self._wanted and key not in self._under_way:  # do not move a slider back while the user drags it
+        if key not in self._wanted and key not in self._under_way:  # no newer change
             self._changed(*key, value)
 
     def _send(self, key: tuple[str, str], value: Any) -> None:
@@ -138,7 +140,7 @@ class RemoteSettings:
 
 
 def live_settings() -> dict[str, Fields]:
-    """Return the settings of each node that may change at runtime, with their defaults."""
+    """Return for each node the parameters that may change at runtime, with their defaults."""
     out: dict[str, Fields] = {}
     for node in graph.NODES:
         fields: Fields = {}

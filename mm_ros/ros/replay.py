@@ -1,4 +1,4 @@
-"""Node that publishes a session on topics in real time, with a pause service and optionally /clock."""
+"""Node that publishes the messages of a recorded session in real time, with a pause service and optionally /clock."""
 
 from __future__ import annotations
 
@@ -25,13 +25,15 @@ from mm_ros.sessions.player import Due, Player, Rewriter
 from mm_ros.sessions.session import LATCHED, choose_avatar, input_topics
 
 CLOCK_PERIOD_S = 0.01
-KEPT_S = 2.0  # s; a reliable subscriber that stalls for less than this loses no message, whatever the rate
-ACKNOWLEDGED_S = 5.0  # maximum wait at the end until subscribers acknowledge the last messages
-SETTLE_S, QUIET_S = 2.0, 0.3  # maximum wait for a stable number of subscribers, and how long it must be stable
+KEPT_S = 2.0  # The publishers store the messages of this time [s] for subscribers that stall.
+ACKNOWLEDGED_S = 5.0  # maximum wait [s] at the end of a session until subscribers acknowledge the last messages
+# Before the first message, the node waits until the number of subscribers is stable for QUIET_S, but at most SETTLE_S.
+SETTLE_S, QUIET_S = 2.0, 0.3
 
 
 class Replay(Node):
-    """Replay of a session. Service `replay/pause` (std_srvs/SetBool); parameter `position` [s]: setting it seeks."""
+    """Node that plays a session. The service `replay/pause` (std_srvs/SetBool) stops and resumes the session, and
+    setting the parameter `position` [s] jumps to another time of the session."""
 
     def __init__(
         self,
@@ -62,7 +64,7 @@ class Replay(Node):
         self._lock = threading.Lock()
         self._changed = threading.Event()
         self._stop = threading.Event()
-        self._last_tick = (-1, 0)  # run number and time of the last /clock message
+        self._last_tick = (-1, 0)  # number of the run and time [ns] of the last /clock message
         self.errors_s: list[float] = []
         self._anchored = (-1, 0.0)
         self._anchor_ns = 0
@@ -102,10 +104,8 @@ class Replay(Node):
         return SetParametersResult(successful=True)
 
     def wait_for(self, subscribers: int, seconds: float) -> None:
-        """Wait until `subscribers` nodes subscribe to the trackers, so that a starting graph misses no message.
-
-        Raises MmRosError after `seconds`.
-        """
+        """Wait until `subscribers` nodes subscribe to the trackers, so that nodes that are starting miss no message.
+        Raise MmRosError if this takes longer than `seconds`."""
         publisher = next(self._publishers_of[t] for t, name in self._names.items() if name == "trackers")
         end = time.monotonic() + seconds
         while publisher.get_subscription_count() < subscribers and not self._stop.is_set():
@@ -118,7 +118,8 @@ class Replay(Node):
         self._let_settle()
 
     def _let_settle(self) -> None:
-        """Wait until DDS finds no more subscribers; subscribers of other topics may be found after the trackers'."""
+        """Wait until DDS finds no more new subscribers, because subscribers of different topics are found in any
+        order."""
         since = time.monotonic()
         end, before = since + SETTLE_S, [-1]
         while time.monotonic() < min(end, since + QUIET_S):
@@ -128,7 +129,7 @@ class Replay(Node):
             time.sleep(0.02)
 
     def play(self) -> None:
-        """Publish the session until its end or a call of `end()`."""
+        """Publish the messages of the session until the session ends or `end()` is called."""
         self._publish_latched()
         with self._lock:
             self.player.begin(time.monotonic())
@@ -173,14 +174,16 @@ class Replay(Node):
         self.errors_s.append(time.monotonic() - due.at)
 
     def _now_at(self, due: Due) -> int:
-        """Return the present time of the run's start; computed once per run, so that all messages agree."""
+        """Return the present time [ns] that corresponds to the start of a run. The time is computed once per run, so
+        that the stamps of all messages agree."""
         if (due.run, due.origin) != self._anchored:
             self._anchored = (due.run, due.origin)
             self._anchor_ns = self.get_clock().now().nanoseconds - round((time.monotonic() - due.origin) * 1e9)
         return self._anchor_ns
 
     def _tick(self, run: int, at_ns: int) -> None:
-        """Publish /clock; within a run the clock never goes back, although a message may be sent late."""
+        """Publish the time `at_ns` on /clock. Within a run the clock never goes back, even if a message is sent
+        late."""
         assert self._clock_publisher is not None
         last_run, last_ns = self._last_tick
         ns = max(at_ns, last_ns) if run == last_run else at_ns
@@ -188,16 +191,15 @@ class Replay(Node):
         self._clock_publisher.publish(Clock(clock=Time(sec=ns // 1_000_000_000, nanosec=ns % 1_000_000_000)))
 
     def _wait_until_acknowledged(self) -> None:
-        """Wait for acknowledgements, because messages that have not been received yet would be lost when the process
-        ends.
-        """
+        """Wait until all subscribers have acknowledged the last messages, which would be lost if the process ended
+        earlier."""
         until = time.monotonic() + ACKNOWLEDGED_S
         for publisher in self._publishers_of.values():
             publisher.wait_for_all_acked(Duration(seconds=max(0.0, until - time.monotonic())))
 
 
 def most_within(seconds: float, messages: list[BagMessage], topic: str) -> int:
-    """Return the largest number of messages of a topic that were logged within `seconds`."""
+    """Return the largest number of messages of a topic that were recorded within any `seconds` of the session."""
     logged_ns = np.array([m.logged_ns for m in messages if m.topic == topic], np.int64)
     after = np.searchsorted(logged_ns, logged_ns + round(seconds * 1e9), side="right")
     return int((after - np.arange(len(logged_ns))).max(initial=0))

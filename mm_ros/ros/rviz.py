@@ -1,8 +1,8 @@
-"""RViz configuration with displays for the given avatars, in their namespaces and frames.
+"""Writes an RViz configuration with displays for the topics and frames of the given avatars.
 
-The launch files write such a file at each start; `rviz/avatar.rviz` is the file for the default avatar. The following
-facts were found in the source code of RViz 14: a property is expanded only if its parents are expanded, `TF Prefix` and
-link are joined by a slash, a disabled display has no subscription, and `Namespaces` names disabled namespaces.
+The launch files write an RViz configuration at each start. The file `rviz/avatar.rviz` is the configuration for the
+default avatar. In RViz 14, a property is expanded only if its parents are expanded, `TF Prefix` and the name of a link
+are joined by a slash, a disabled display has no subscription, and `Namespaces` lists the disabled namespaces.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FARTHEST_M = 30.0
 
 @dataclass(frozen=True)
 class MarkerDisplay:
-    """A topic of markers. While its display is switched off in RViz, the markers are not computed."""
+    """RViz display of a topic of markers. While the display is switched off in RViz, its markers are not computed."""
 
     title: str
     topic: str
@@ -43,10 +43,8 @@ MARKERS: tuple[MarkerDisplay, ...] = (
 
 
 def rviz_config(avatars: Sequence[str], world_frame: str = "map", robot: bool = False) -> str:
-    """Return the text of the RViz file.
-
-    `robot`: also show the user's robot, whose links are frames below `<avatar>/robot/`.
-    """
+    """Return the text of the RViz configuration file. If `robot` is true, RViz also shows the user's robot, whose links
+    are frames below `<avatar>/robot/`."""
     each = [_avatar(name, robot) for name in avatars]
     displays = [_floor(), *(each[0] if len(each) == 1 else map(_group, avatars, each)), _frames()]
     paths = [""] if len(each) == 1 else [f"/{name}1" for name in avatars]
@@ -55,7 +53,7 @@ def rviz_config(avatars: Sequence[str], world_frame: str = "map", robot: bool = 
 
 
 def _window(displays: list[Any], expanded: list[str], avatars: Sequence[str], world_frame: str) -> dict[str, Any]:
-    # The last two tools set a path
+    # The user sets a path with the last two tools.
     tools = ("MoveCamera", "Select", "FocusCamera", "Measure", "SetGoal", "PublishPoint")
     return {
         "Panels": [
@@ -76,7 +74,7 @@ def _window(displays: list[Any], expanded: list[str], avatars: Sequence[str], wo
 
 
 def _view(avatars: Sequence[str]) -> dict[str, Any]:
-    """Orbit view that follows the first avatar, from a distance at which all avatars are visible."""
+    """Return an orbit view that follows the first avatar, from a distance at which all avatars are visible."""
     width = ROOM_M * (len(avatars) - 1)
     return {
         "Class": "rviz_default_plugins/Orbit", "Distance": min(4.5 + width, FARTHEST_M),
@@ -121,7 +119,7 @@ def _markers(name: str, m: MarkerDisplay) -> dict[str, Any]:
 
 
 def _frames() -> dict[str, Any]:
-    """TF display, disabled by default because hundreds of frames at full rate slow RViz down (rviz#1727)."""
+    """Return the TF display, which is disabled by default, because hundreds of frames slow RViz down (rviz#1727)."""
     return {
         "Class": "rviz_default_plugins/TF", "Enabled": False, "Filter (blacklist)": "", "Filter (whitelist)": "",
         "Frame Timeout": 2, "Frames": {"All Enabled": True}, "Marker Scale": 0.3, "Name": "TF", "Show Arrows": False,

@@ -1,4 +1,4 @@
-"""Scripted input of the demo: a gamepad that changes direction and gait, or a path to walk."""
+"""Scripted input of `mm_ros demo`: a simulated gamepad that changes direction and gait, or a path to walk."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from mm_ros.ros import graph
 from mm_ros.ros.qos import message_class, publisher_qos
 
 STICK_S, PATH_S = 1 / 30, 0.5
-CHANGES_S = (1.2, 3.0)  # s; minimum and maximum time between two changes of the stick.
-# m; if the avatar is farther than this from the middle, the next direction of the stick is back to the middle
+CHANGES_S = (1.2, 3.0)  # minimum and maximum time [s] between two changes of the simulated stick
+# If the avatar is farther than this [m] from the middle of the room, the next stick direction leads back to the middle.
 FARTHEST_M = 3.0
-GAITS = ((5, 0.25), (4, 0.15))  # buttons for jog and strafe, each with its probability
+GAITS = ((5, 0.25), (4, 0.15))  # numbers of the buttons for jog and strafe, each with its probability
 ROUND = ((0.0, 0.0), (2.5, 0.0), (3.5, 1.5), (2.0, 2.5), (1.0, 4.0), (-1.0, 3.0), (-0.5, 1.5))
 
 
 def steer(node: Node, control: str, seed: int = 0) -> None:
-    """Publish scripted input from this node until another node publishes it."""
+    """Publish scripted input for the kind of control `control` until another node publishes such input."""
     if control in ("joystick", "keyboard"):
         _Stick(node, seed)
     elif control == "path":
@@ -39,7 +39,7 @@ class _Stick:
 
     def _tick(self) -> None:
         if self._node.count_publishers(self._joy.topic_name) > 1:
-            return  # a real gamepad
+            return  # A real gamepad is connected.
         self._left_s -= STICK_S
         if self._left_s <= 0:
             self._change()
@@ -59,7 +59,7 @@ class _Stick:
 
 
 class _Walk:
-    """Publishes the path as soon as the node that follows paths is running."""
+    """Publishes a path as soon as the node `path_control` is running."""
 
     def __init__(self, node: Node) -> None:
         t = graph.TOPICS["path"]

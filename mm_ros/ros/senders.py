@@ -1,5 +1,6 @@
-"""Connections to receivers of robot motion that do not speak ROS. The libraries for these connections are in the extra
-`robot-out`.
+"""Sends robot commands to programs that control a robot: SONIC by ZeroMQ, TWIST2 by Redis, or ros2_control by topics.
+
+The extra `robot-out` installs the Python packages for ZeroMQ and Redis.
 """
 
 from __future__ import annotations
@@ -22,14 +23,15 @@ from mm_ros.robot.smpl import BodyGuard
 
 RATE_HZ = 50.0
 GUARD = GuardSettings()
-AHEAD = 45  # number of predicted frames after the present frame, because SONIC looks 0.9 s ahead
+AHEAD = 45  # SONIC needs this number of predicted frames after the present frame, which are 0.9 s.
 
 
 class SonicSender:
-    """ZeroMQ publisher for SONIC. `kind`: sonic (joints, version 1), sonic_body (a body of SMPL and the wrists,
-    version 3) or sonic_planner (walking and three points).
+    """Publishes the motion of a robot to SONIC by ZeroMQ.
 
-    Versions 1 and 3 contain the present frame and predicted frames, whose velocity fades out.
+    `kind` selects what SONIC receives: sonic (joint angles, message version 1), sonic_body (a body of SMPL and the
+    wrists, message version 3) or sonic_planner (walking velocity and three points). Messages of versions 1 and 3
+    contain the present frame and predicted frames, in which the velocity decays.
     """
 
     def __init__(self, figure: Figure, address: str, kind: str = "sonic", settings: GuardSettings = GUARD) -> None:
@@ -51,15 +53,15 @@ class SonicSender:
         self._frame = 0
 
     def take(self, pose: AvatarPose, skeleton: Skeleton) -> None:
-        """Store the avatar's pose, which version 3 sends."""
+        """Store the pose of the avatar, which is sent if the kind is sonic_body."""
         if self._kind == "sonic_body":
             self._body = smpl.rotation_vectors(pose), skeleton
 
     def send(self, command: Command, base: F64) -> None:
         base = np.concatenate([base[:3], rot.multiply(base[3:], rot.inverse(self._figure.front))])
         if self._kind == "sonic_planner":
-            # Select the planner mode and start the control. mm_ros never stops the control, because a robot without
-            # control falls.
+            # This message selects the planner and starts the control of the robot. mm_ros never stops the control,
+            # because a robot without control falls.
             if self._frame % RATE_HZ == 0:
                 self._socket.send(formats.sonic_command(True, False, True))
             self._socket.send(self._planner.message(command, base, 1 / RATE_HZ))
@@ -85,7 +87,7 @@ class SonicSender:
 
 
 class Twist2Sender:
-    """Writes the keys of TWIST2 to Redis."""
+    """Writes the motion of a robot to a Redis server, under the keys that TWIST2 reads."""
 
     def __init__(self, figure: Figure, address: str, robot: str) -> None:
         self.order = formats.limb_order(figure, "TWIST2")
@@ -122,7 +124,7 @@ class Twist2Sender:
 
 
 class TopicSender:
-    """Publisher of JointTrajectory or Float64MultiArray messages for ros2_control."""
+    """Publishes JointTrajectory or Float64MultiArray messages for controllers of ros2_control."""
 
     def __init__(self, publisher: Any, order: Sequence[str], kind: str, rate: float) -> None:
         self.order, self._publisher, self._kind, self._period = tuple(order), publisher, kind, 1 / rate
@@ -135,7 +137,7 @@ class TopicSender:
 
 
 def joint_message(kind: str, names: Sequence[str], command: Command, period_s: float) -> Any:
-    """Return the message for the output `trajectory` or `position`."""
+    """Return the message for a command, whose type depends on the output `kind` (`trajectory` or `position`)."""
     if kind == "position":
         from std_msgs.msg import Float64MultiArray
 
@@ -144,6 +146,6 @@ def joint_message(kind: str, names: Sequence[str], command: Command, period_s: f
     from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
     point = JointTrajectoryPoint(positions=command.positions.tolist(), velocities=command.velocities.tolist())
-    # The next command replaces this point before its time; a stamp of 0 means "now".
+    # The stamp stays 0, which means that the trajectory starts at once.
     point.time_from_start = Duration(sec=int(period_s), nanosec=int(period_s % 1 * 1e9))
     return JointTrajectory(joint_names=list(names), points=[point])

@@ -1,6 +1,4 @@
-"""Several avatars: synthetic users side by side, or the users of a file; and the number of avatars that share a
-process.
-"""
+"""Runs several avatars: synthetic users side by side or the users in a file, distributed over processes."""
 
 from __future__ import annotations
 
@@ -21,12 +19,12 @@ from mm_ros.tracking.sources import SOURCES
 
 T = TypeVar("T")
 
-ROOM_M = 5.0  # distance between the rooms of two users
+ROOM_M = 5.0  # distance between the rooms of two neighbouring users [m]
 MOST = 64
-RATE = 90.0  # rate [Hz] for which the number of avatars in a process is chosen
-# A frame needs the time of its stages and as much again for the source, TF, clocks and waiting (16 avatars filled a
-# core with 0.75 ms each, of which the stages took 0.35 ms). A process has one Python thread; when the avatars fill
-# more than two thirds of a core, they delay each other.
+RATE = 90.0  # The number of avatars in a process is chosen for this rate of poses [Hz].
+# OVERHEAD is the CPU time of a frame divided by the CPU time of its stages: with 16 avatars, a frame took 0.75 ms, of
+# which the stages took 0.35 ms. Avatars in one process delay each other if they use more than the share FILLED of a
+# core.
 OVERHEAD, FILLED = 2.1, 0.66
 MEASURED_FRAMES = 60
 
@@ -35,8 +33,8 @@ MEASURED_FRAMES = 60
 class User:
     avatar: str
     seed: int = 0
-    place: str = ""  # position "x,y" of the user's room in the world [m]
-    trackers: str = ""  # tracker source; empty: that of the parameter file (synthetic)
+    place: str = ""  # position of the user's room in the world [m], as "x,y"
+    trackers: str = ""  # name of the tracker source, or empty for the source in the parameter file
     path: str = ""
     database: str = ""
 
@@ -48,7 +46,8 @@ def side_by_side(name: str, count: int, seed: int = 0) -> list[User]:
 
 
 def users_of(text: str, name: str, seed: int = 0) -> list[User]:
-    """The users that `avatars` states: a number of synthetic users, or a YAML file of users."""
+    """Return the users that `text` describes, which is a number of synthetic users or the path of a YAML file of
+    users."""
     try:
         return side_by_side(name, int(text), seed)
     except ValueError:
@@ -59,7 +58,8 @@ def users_of(text: str, name: str, seed: int = 0) -> list[User]:
 
 
 def read_users(path: str) -> list[User]:
-    """Read a YAML file: name of each avatar, with any of source, path, database, place and seed."""
+    """Read the users from a YAML file, which maps the name of each avatar to any of source, path, database, place and
+    seed."""
     given = read_yaml(path)
     if not isinstance(given, dict) or not 1 <= len(given) <= MOST:
         raise MmRosError(f"{path}: expected 1 to {MOST} avatars as 'NAME: {{source: …, database: …, place: [x, y]}}'")
@@ -99,9 +99,10 @@ def _is_number(value: object) -> bool:
 
 
 def in_processes(users: Sequence[T], per_process: int, cores: int = 1) -> list[list[T]]:
-    """Distribute users evenly over as few processes as `per_process` allows.
+    """Distribute users evenly over processes with at most `per_process` users each.
 
-    If cores are free, a process gets only half of that number, so that its avatars wait less for each other.
+    If there are enough CPU cores, a process gets only half of this number, so that its avatars wait less for each
+    other.
     """
     count = math.ceil(len(users) / per_process)
     count = max(count, min(cores, math.ceil(2 * len(users) / per_process)))
@@ -109,8 +110,8 @@ def in_processes(users: Sequence[T], per_process: int, cores: int = 1) -> list[l
 
 
 def most_per_process(database: Path | None) -> int:
-    """Return the number of avatars that one process can run at 90 Hz, from the measured time of one frame's stages on
-    this machine."""
+    """Return how many avatars one process can run at 90 Hz, computed from the time that a frame takes on this
+    machine."""
     from mm_ros.avatar import Avatar
     from mm_ros.body.warm_up import sample_trackers
     from mm_ros.motion.default_database import default_database_path
@@ -120,7 +121,7 @@ def most_per_process(database: Path | None) -> int:
     avatar.warm_up()
     took = []
     for frame in sample_trackers(MEASURED_FRAMES):
-        began = time.thread_time()  # CPU time, so that other processes do not count
+        began = time.thread_time()  # CPU time does not include other processes.
         avatar.step(frame)
         took.append(time.thread_time() - began)
     return max(1, int(FILLED / (float(np.mean(took)) * OVERHEAD * RATE)))

@@ -1,8 +1,8 @@
-"""Starts ROS in a process that runs nodes, before the process makes the nodes.
+"""Starts ROS in a process before the process makes its nodes, so that other processes can find it early.
 
-DDS processes need some tenths of a second, and sometimes seconds, to find each other. This discovery runs in threads of
-DDS. Topics that are created afterwards are matched within milliseconds. Therefore a spare process starts the discovery
-and then waits, so that it joins the graph at once when it replaces a killed process.
+Processes that use DDS need some tenths of a second, and sometimes seconds, to find each other. Topics that are created
+afterwards are connected within milliseconds. Therefore a spare process starts ROS and then waits, so that it joins the
+graph at once when it replaces a killed process.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ _announcing: Node | None = None
 
 
 def begin(args: Sequence[str] | None = None) -> None:
-    """Initialize ROS with these arguments and announce the process, unless `begin` was called before.
+    """Initialize ROS with the arguments `args` and make a temporary node, by which other processes find this process.
 
-    Raise MmRosError for an unreadable parameter file or an unknown argument.
+    A second call has no effect. Raise MmRosError for an unreadable parameter file or an unknown argument.
     """
     global _announcing
     if _announcing is not None:
         return
     settle_reach()
     try:
-        # The handlers of rclpy would shut ROS down while modules are imported; `ending.remember` sets ours.
+        # The signal handlers of rclpy are not used, because they would shut ROS down while modules are imported.
         rclpy.init(args=None if args is None else list(args), signal_handler_options=SignalHandlerOptions.NO)
-    except RuntimeError as error:  # RCLError
+    except RuntimeError as error:
         raise MmRosError(_sentence(error)) from None
     try:
         _announcing = rclpy.create_node(
             f"_mm_ros_{os.getpid()}", use_global_arguments=False, enable_rosout=False, start_parameter_services=False
-        )  # a leading underscore hides it from `ros2 node list`
-    except RuntimeError as error:  # RCLError: SROS2 with a DDS built without security
+        )  # `ros2 node list` does not show nodes whose name begins with an underscore.
+    except RuntimeError as error:  # rclpy raises RCLError if SROS2 is enabled but DDS was built without security.
         rclpy.try_shutdown()
         raise MmRosError(_sentence(error)) from None
 
 
 def announced() -> None:
-    """Remove the node of the announcement; the nodes of this process must exist now."""
+    """Remove the temporary node that `begin` has made. The nodes of this process must exist before this call."""
     global _announcing
     if _announcing is not None:
         node, _announcing = _announcing, None
@@ -54,7 +54,7 @@ def announced() -> None:
 
 @contextmanager
 def begun(args: Sequence[str] | None = None) -> Iterator[None]:
-    """Context that calls `begin` and shuts ROS down at its end, even if an error occurs before a node was made."""
+    """Context that calls `begin` at its start and shuts ROS down at its end, even if an error occurs."""
     begin(args)
     try:
         yield

@@ -1,4 +1,4 @@
-"""TF of an avatar: one TFMessage per frame, whose objects are created once and filled in place."""
+"""Makes the TF messages of an avatar, its robot and its trackers; message objects are created once and then reused."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ def _fill(t: TransformStamped, stamp: object, p: list[float], q: list[float]) ->
 
 
 class SerializedTf:
-    """Serialized TFMessage with fixed frame names; rclpy's serialization takes about 20 times as long."""
+    """Serialized TFMessage with fixed frame names, in which only numbers change. The serialization by rclpy would take
+    about 20 times as long."""
 
     def __init__(self, transforms: list[TransformStamped]) -> None:
-        # CDR aligns numbers relative to the end of its 4-byte header; 4 spare bytes before the header align them in
+        # CDR aligns numbers relative to the end of its 4-byte header. 4 spare bytes before the header align them in
         # memory, too.
         store = bytearray(4) + bytearray(serialize_message(TFMessage(transforms=transforms)))
         self._raw = memoryview(store)[4:]
@@ -47,10 +48,8 @@ class SerializedTf:
     def filled(
         self, stamp_ns: int, positions: Any, rotations: Any, root: NDArray[np.float64] = NO_ROOT
     ) -> bytes:  # fmt: skip
-        """Return the serialized message; `positions` (N, 3) and `rotations` (N, 4), w first, of the N transforms.
-
-        `root` (7,) replaces the pose of the first transform, unless it is empty.
-        """
+        """Return the serialized message with N transforms from `positions` (N, 3) and `rotations` (N, 4), w first. If
+        `root` (7,) is not empty, it replaces the pose of the first transform."""
         sec, nanosec = divmod(stamp_ns, 1_000_000_000)
         write_transforms(
             self._words, self._doubles, self._stamps, self._numbers, sec, nanosec, positions, rotations, root
@@ -59,7 +58,8 @@ class SerializedTf:
 
 
 class PoseTf:
-    """TF of an avatar: its root in the world and the first `joints` of the skeleton (None: all), each in its parent."""
+    """TF of an avatar: the root relative to the world, and the first `joints` joints of the skeleton (None: all joints)
+    relative to their parents."""
 
     def __init__(
         self, avatar: str, world: str = WORLD, joints: int | None = None, skeleton: Skeleton | None = None
@@ -79,7 +79,7 @@ class PoseTf:
         return self._message
 
     def serialized(self, pose: AvatarPose) -> bytes:
-        """Return `message(pose)` serialized."""
+        """Return the serialized TF message of a pose."""
         count = len(self._transforms)
         return self._wire.filled(pose.stamp_ns, pose.positions[:count], pose.rotations[:count], pose.root)
 
@@ -92,7 +92,7 @@ class PoseTf:
 
 
 def _offsets(transforms: list[TransformStamped]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return byte offsets of each transform's stamp and 7 numbers in a serialized TFMessage (CDR, 4-byte header)."""
+    """Return the byte offsets of the stamp and of the 7 numbers of each transform in a serialized TFMessage."""
     at, stamps, numbers = 4, [], []
     for t in transforms:
         at = -(-at // 4) * 4
@@ -107,7 +107,8 @@ def _offsets(transforms: list[TransformStamped]) -> tuple[NDArray[np.int64], NDA
 
 
 class RobotTf:
-    """TF of the user's robot: its base in the world, and with `links` each link in its parent."""
+    """TF of the user's robot: its base relative to the world and, if `links` is true, each link relative to its
+    parent."""
 
     def __init__(self, robot: Robot, prefix: str, world: str, links: bool) -> None:
         joints = robot.joints if links else ()
@@ -128,7 +129,7 @@ class RobotTf:
 class TrackerTf:
     def __init__(self, avatar: str, world: str = WORLD) -> None:
         self._transforms = [_transform(world, f"{avatar}/tracker/{role}") for role in ROLES]
-        # one message for each set of tracked roles
+        # There is one message for each set of trackers that can be tracked at the same time.
         self._wires: dict[tuple[int, ...], tuple[SerializedTf, NDArray[np.int64]]] = {}
 
     def message(self, frame: TrackerFrame) -> TFMessage:
@@ -138,7 +139,7 @@ class TrackerTf:
         return TFMessage(transforms=[self._transforms[r] for r in seen])
 
     def serialized(self, frame: TrackerFrame) -> bytes:
-        """Return `message(frame)` serialized."""
+        """Return the serialized TF message of a tracker frame."""
         seen = _seen(frame)
         if seen not in self._wires:
             self._wires[seen] = SerializedTf([self._transforms[r] for r in seen]), np.array(seen, np.int64)

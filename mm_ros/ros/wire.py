@@ -1,7 +1,7 @@
-"""Conversion of the values of each stream to and from serialized messages, by templates instead of rclpy's conversion.
+"""Fast conversion between dataclasses of mm_ros and serialized messages, by templates instead of rclpy's conversion.
 
-`Wire.serialized(value)` equals the serialized message of the ordinary conversion, and `Wire.value(raw)` equals the
-ordinary conversion of the message. A message whose shape has no template is converted in the ordinary way.
+The results equal those of the ordinary conversion by rclpy. A message with new strings or sequence lengths is converted
+in the ordinary way, and a template is made for the next messages of this kind.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ from mm_ros.ros import graph
 from mm_ros.ros.cdr import Template, deserialized
 from mm_ros.ros.qos import message_class
 
-SHAPES = 8  # maximum number of templates of one topic and direction; a stream usually needs one or two
+SHAPES = 8  # maximum number of templates for one topic and direction; most topics need one or two
 
 
 class _Form:
-    """Views of the numbers of one shape of a message."""
+    """A template of a message and views of its numbers, through which the fields of a dataclass are read and
+    written."""
 
     def __init__(self, template: Template, msg: Any) -> None:
         self.template = template
@@ -58,8 +59,7 @@ class _Trackers(_Form):
         self._rows = [
             (
                 role_index(t.role),
-                template.view(f"trackers.{i}.pose.position.x", 13),  # pose and twist
-                template.view(f"trackers.{i}.state"),
+                template.view(f"trackers.{i}.pose.position.x", 13),                template.view(f"trackers.{i}.state"),
                 template.view(f"trackers.{i}.sampled.sec"),
                 template.view(f"trackers.{i}.sampled.nanosec"),
             )
@@ -110,7 +110,7 @@ class _Trajectory(_Form):
         super().__init__(template, msg)
         self._source = msg.source
         self._moved = template.view("new_from_old.position.x", 7)
-        self._now = template.view("position", 7)  # position, velocity, yaw, yaw_sigma, height_ratio
+        self._now = template.view("position", 7)  # position, velocity, yaw, `yaw_sigma`, `height_ratio`
         self._times = template.view("times")
         self._ahead = [template.view(name).reshape(-1, 2) for name in ("positions", "directions")]
         self._feet = template.view("feet") if len(msg.feet) else None
@@ -146,7 +146,7 @@ class _AvatarPose(_Form):
             template.view(name).reshape(-1, 3) for name in ("positions", "velocities", "angular_velocities")
         )
         self._rotations = template.view("rotations").reshape(-1, 4)
-        self._flags = template.view("contacts", 4)  # contacts, locked
+        self._flags = template.view("contacts", 4)  # `contacts` and `locked`
         self._feet = template.view("feet") if len(msg.feet) else None
         self._stale = template.view("stale")
 
@@ -190,7 +190,7 @@ def _feet(view: Any) -> FeetEstimate | None:
 
 
 def _put_pose(view: Any, pose: Any) -> None:
-    """Write x, y, z, qw, qx, qy, qz in the order of ROS."""
+    """Write the pose x, y, z, qw, qx, qy, qz in the order of ROS, in which qw is the last number."""
     view[:3], view[3:6], view[6] = pose[:3], pose[4:], pose[3]
 
 
@@ -202,15 +202,14 @@ def _pose(view: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Kind:
-    """Conversions of one message type. `handed`: read-only copy of the value, equal to what a subscriber would receive
-    by message.
-    """
+    """Conversions of one message type. The function `handed` returns a read-only copy of a dataclass, equal to what a
+    subscriber would receive by a message."""
 
     to_ros: Callable[[Any], Any]
     from_ros: Callable[[Any], Any]
     handed: Callable[[Any], Any]
     form: type[_Form] | None = None
-    # key of the shape of a value; values with equal keys have messages of equal shape
+    # Dataclasses for which this function returns equal keys can use one template.
     shape: Callable[[Any], Any] = lambda _: None
 
 
@@ -238,7 +237,8 @@ KINDS = {
 
 
 class Wire:
-    """Conversions of one stream, with a template for each shape of its messages."""
+    """Conversions for one topic, with a template for each set of strings and sequence lengths that its messages
+    have."""
 
     def __init__(self, topic: str, world: str) -> None:
         self._kind, self._world = KINDS[topic], world
@@ -265,10 +265,10 @@ class Wire:
         return form.template.serialized(value.stamp_ns)
 
     def value(self, given: Any) -> Any:
-        """The value of a message, which may be serialized; raise MmRosError for an implausible value."""
+        """Convert a message or a serialized message to a dataclass; raise MmRosError if its numbers are implausible."""
         if not isinstance(given, bytes):
             return self._kind.from_ros(given)
-        if given == self._last[0]:  # another node of this process has already converted this message
+        if given == self._last[0]:  # Another node of this process has already converted this message.
             return self._last[1]
         out = self._read_fast(given)
         if out is None:
@@ -290,7 +290,7 @@ class Wire:
     def _add(self, forms: dict[Any, _Form], shape: Any, msg: Any) -> _Form | None:
         if self._kind.form is None:
             return None
-        if len(forms) >= SHAPES:  # another program may send strings that never repeat
+        if len(forms) >= SHAPES:  # Another program may send new strings in each message.
             forms.clear()
         forms[shape] = self._kind.form(Template(msg), msg)
         return forms[shape]
