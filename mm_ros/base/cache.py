@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
-# A file of this name marks a folder as a cache (https://bford.info/cachedir): backup programs skip the folder.
+# A file CACHEDIR.TAG marks a folder as a cache (https://bford.info/cachedir), so that backup programs skip the folder.
 TAG = "CACHEDIR.TAG"
 TAG_TEXT = "Signature: 8a477f597d28d172789f06886806bc55\n# Made by mm_ros; `mm_ros clean` removes this folder.\n"
 UNUSED_DAYS = 7.0
@@ -62,7 +62,7 @@ def writable_root() -> Path:
     fresh = Path(tempfile.mkdtemp(prefix="mm_ros-"))
     why = f"{fallback} is not a folder that only this user can use" if root == fallback else f"{root} is not writable"
     _warn(f"cache folder {why}", fresh)
-    os.environ["MM_ROS_CACHE"] = str(fresh)  # This process and its child processes now use the temporary folder.
+    os.environ["MM_ROS_CACHE"] = str(fresh)  # The process and its children use the temporary folder from now on.
     return fresh
 
 
@@ -116,8 +116,8 @@ def kernels_key() -> str:
     """Return a hash of all that compiled functions depend on: their sources and the versions of numba, Python and CPU.
 
     The path of the checkout is not part of the hash, so checkouts with equal sources share their compiled functions.
-    The hash is needed because numba compares only the file of a compiled function with its cache. After a change in
-    another file, whose code is compiled into the function, numba alone would use old machine code.
+    The hash is needed, because numba compiles a function again only if the file of this function has changed. If the
+    function calls a compiled function of another file, and the other file changes, numba would use old machine code.
     """
     digest = hashlib.sha256()
     sources = (source for package in _COMPILED for source in (_PACKAGE / package).rglob("*.py"))
@@ -194,7 +194,7 @@ def unused(folder: Path, pattern: str, days: float = UNUSED_DAYS) -> list[Path]:
 
 @contextmanager
 def locked(name: str) -> Iterator[None]:
-    """Lock `name` against other processes. The operating system frees the lock when the locking process ends."""
+    """Hold the lock `name` against other processes. The operating system frees the lock when its process ends."""
     folder = writable_root() / "locks"
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / f"{name}.lock").open("w") as handle:

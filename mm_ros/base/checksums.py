@@ -79,7 +79,7 @@ class SoundFile:
 
     def known(self) -> bool:
         try:
-            os.utime(self._mark)  # The modification time of the mark is the time of its last use.
+            os.utime(self._mark)  # The modification time of a mark tells when it was last used.
         except OSError:
             return False
         return True

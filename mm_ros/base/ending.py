@@ -1,6 +1,6 @@
 """Handling of Ctrl-C: a Ctrl-C is stored in a variable, and the process ends with one line of text.
 
-Python raises KeyboardInterrupt between any two instructions. If C++ code of rclpy is calling Python at that moment,
+Python raises KeyboardInterrupt between any two instructions. If C++ code of rclpy is calling Python at this time,
 KeyboardInterrupt becomes a RuntimeError. If C code calls Python by ctypes, as LLVM does while numba compiles,
 KeyboardInterrupt is lost. Therefore each Ctrl-C is stored, and a Ctrl-C whose exception was lost is repeated.
 """
@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Any
 
 LINE = "mm_ros: stopped by Ctrl-C"
-PARENT = "MM_ROS_PARENT"  # This environment variable holds the id of the process that ends its child processes.
+PARENT = "MM_ROS_PARENT"  # The environment variable MM_ROS_PARENT holds the id of the process that ends its children.
 AGAIN_S = 0.02
 _COMMANDS = ("mm_ros", "mm_ros.ros.nodes")
 _asked = False
@@ -46,12 +46,12 @@ def ignore_more() -> None:
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, signal.SIG_IGN)
             return
-        except KeyboardInterrupt:  # Another Ctrl-C has arrived before the signals were ignored.
+        except KeyboardInterrupt:  # A second Ctrl-C has arrived before the signals were ignored.
             continue
 
 
 def is_unhandled() -> bool:
-    """Return whether the handler of Ctrl-C is the one of Python or the one that `during_imports` installs."""
+    """Return whether Ctrl-C is still handled by Python's own handler or by the one that `during_imports` installs."""
     return signal.getsignal(signal.SIGINT) in (signal.default_int_handler, _end_at_once)
 
 
@@ -76,7 +76,7 @@ def during_imports() -> None:
 def _is_command() -> bool:
     """Return whether this process is a command of mm_ros, rather than another program that imports mm_ros."""
     name, given = (sys.argv or [""])[0], sys.orig_argv
-    if name == "-m":  # `python -m` imports the package before it replaces this name by the path of the module.
+    if name == "-m":  # While `python -m` imports the package, `sys.argv[0]` is "-m".
         return given[given.index("-m") + 1] in _COMMANDS
     return os.path.basename(name) in _COMMANDS
 

@@ -115,7 +115,7 @@ def write_whole(path: Path, data: bytes | Iterable[bytes | memoryview], mode: in
         if path.exists() and not path.is_file():
             _write_through(path, parts)
         else:
-            _replace(path.resolve(), parts, mode)  # If `path` is a symbolic link, its target is replaced.
+            _replace(path.resolve(), parts, mode)  # If `path` is a symbolic link, the target of the link is replaced.
     except OSError as error:
         raise MmRosError(f"cannot write {path}: {error.strerror}") from error
 

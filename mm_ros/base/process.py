@@ -16,21 +16,22 @@ from contextlib import AbstractContextManager
 from mm_ros.base import ending
 
 _PR_SET_PDEATHSIG, _PR_SET_TIMERSLACK = 1, 29
-WAKE_NS = 1_000  # Linux may delay each wake-up of a thread by this many nanoseconds; the default of Linux is 50 µs.
-# Python collects garbage after this many new objects. Python's default of 700 delays one of 16 frames by 0.05 ms.
+WAKE_NS = 1_000  # Linux may delay each wake-up of a thread by 1 µs instead of its default of 50 µs.
+# Python collects garbage after 10,000 new objects. Python's default of 700 objects delays one of 16 frames by 0.05 ms.
 COLLECT_AFTER = 10_000
 _LIBC = ctypes.CDLL(None)  # libc is loaded at import, because no library may be loaded between fork and exec.
-TERMINAL_S = 0.3  # A terminal sends Ctrl-C to all child processes. Those that still run after this time get SIGINT.
+# A terminal sends Ctrl-C to all child processes. Child processes that still run after TERMINAL_S seconds get SIGINT.
+TERMINAL_S = 0.3
 POLITE_S = 8.0
-RETURN_S = 0.3  # A child process that ran for less than STABLE_S is started again only after this pause [s].
+RETURN_S = 0.3  # A child process that ran for less than STABLE_S is started again after a pause of RETURN_S.
 STABLE_S = 5.0
-SPARE_AFTER_S = 2.0  # The spare child process is forked this long after the others, to leave the CPU to their start.
-LOOK_S = 0.5  # The longest wait for the end of a child process [s]. A lost Ctrl-C is noticed after this time.
+SPARE_AFTER_S = 2.0  # The spare child process is forked 2 s after the others, because their start needs the CPU.
+LOOK_S = 0.5  # A wait for the end of a child process lasts at most 0.5 s, so that a lost Ctrl-C is noticed.
 
 
 def settle() -> None:
     """Freeze the heap, so that the garbage collector skips all present objects and forked processes share their memory.
-    Also make Linux wake this thread without its default delay of 50 µs."""
+    `settle` also makes Linux wake the thread without its default delay of 50 µs."""
     gc.collect()
     _libc_call("malloc_trim", 0)
     gc.freeze()
@@ -46,14 +47,13 @@ def end_with_parent(parent: int = 0) -> None:
     """
     expected = parent or int(os.environ.get(ending.PARENT, "0") or 0)
     if not expected or expected not in (os.getppid(), parent):
-        return  # MM_ROS_PARENT names another process than the one that has started this process.
+        return  # MM_ROS_PARENT names another process than the parent of this process.
     _libc_call("prctl", _PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != expected:  # The parent process has ended before the call of prctl.
         os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _libc_call(name: str, *arguments: int) -> None:
-    """Call a function of libc, or do nothing on a system whose libc does not have the function."""
     function = getattr(_LIBC, name, None)
     if function is not None and sys.platform == "linux":
         function(*arguments)
@@ -68,7 +68,7 @@ def run_each(starts: Sequence[Start], prepared: Prepared | None = None) -> int:
 
     A child process that was killed by a signal is replaced. If a child process exits by itself, for example after a
     mistake of the user, all others are ended and its exit code is returned. If the context manager `prepared` is given,
-    a spare child process enters it early, so that this process can replace a killed child process without delay.
+    a spare child process enters the context early, so that it can replace a killed child process without delay.
     """
     settle()
     children = _Children(starts, prepared)
@@ -207,7 +207,6 @@ class _Children:
 
 
 def _wait_for_end(pids: set[int]) -> None:
-    """Wait until one of the child processes `pids` ends, for at most LOOK_S seconds."""
     handles = [os.pidfd_open(pid) for pid in pids]
     try:
         select.select(handles, [], [], LOOK_S)
@@ -217,7 +216,6 @@ def _wait_for_end(pids: set[int]) -> None:
 
 
 def _end(pids: set[int]) -> None:
-    """Send SIGINT to the child processes `pids`, and SIGKILL to those that still run after POLITE_S seconds."""
     pids = _left_after(pids, TERMINAL_S)
     for number, seconds in ((signal.SIGINT, POLITE_S), (signal.SIGKILL, POLITE_S)):
         for pid in pids:

@@ -28,7 +28,8 @@ def refuse_renamed(node: str, name: str, value: Any = None) -> None:
 
 
 def refuse_renamed_in(content: Any) -> None:
-    """Refuse former names in the content of a parameter file. Other mistakes in the file are reported by the nodes."""
+    """Refuse former names in the content of a parameter file. Other mistakes in a parameter file are reported by the
+    nodes."""
     for key, section in content.items() if isinstance(content, dict) else ():
         values = section.get("ros__parameters") if isinstance(section, dict) else None
         if values is None:

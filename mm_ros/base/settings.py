@@ -1,6 +1,6 @@
 """Settings of a stage: a frozen dataclass in which each field has a default, a unit, a range and a description.
 
-A node declares each field of its settings as a ROS parameter. The command line and the tests use the same dataclass.
+A node declares each field of its settings as a ROS parameter. The command line and the tests use the settings, too.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def setting(
     live: bool = True,
     file: str = "",
 ) -> Any:
-    """Make a field of a settings dataclass with this description. `low` and `high` are the smallest and the largest
-    permitted number, in `unit`; for a tuple they limit each element."""
+    """Make a field of a settings dataclass. `low` and `high` are the smallest and the largest permitted number in
+    `unit`; for a tuple, `low` and `high` limit each element."""
     return field(default=default, metadata={"spec": Spec(description, unit, low, high, choices, live, file)})
 
 

@@ -11,7 +11,7 @@ def share_folder() -> Path:
     checkout = Path(__file__).resolve().parents[2]
     if (checkout / "package.xml").is_file():
         return checkout
-    # An installation into a virtual environment of Python is not listed in AMENT_PREFIX_PATH.
+    # AMENT_PREFIX_PATH does not contain an installation into a virtual environment of Python.
     prefixes = [*filter(None, os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep)), sys.prefix]
     for prefix in prefixes:
         share = Path(prefix) / "share" / "mm_ros"

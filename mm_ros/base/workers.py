@@ -19,8 +19,8 @@ SPAWN = multiprocessing.get_context("spawn")
 _KILLED = "a helper process was killed, perhaps for lack of memory; fewer --jobs need less memory"
 
 _flags = multiprocessing.util._args_from_interpreter_flags  # type: ignore[attr-defined]
-# The option `-I` prevents that a helper process imports modules from the current folder. multiprocessing has no public
-# function for this purpose; the internal name was checked with Python 3.10 to 3.12.
+# The option `-I` of Python prevents that a helper process imports modules from the current folder. The option is set by
+# an internal function of multiprocessing, which was checked with Python 3.10 to 3.12.
 multiprocessing.util._args_from_interpreter_flags = lambda: ["-I", *_flags()]  # type: ignore[attr-defined]
 
 
@@ -76,7 +76,7 @@ def _pooled(function: Callable[[Item], Out], items: Sequence[Item], jobs: int, c
             results = pool.map(function, items, chunksize=chunk)
         try:
             yield from results
-        except KeyboardInterrupt:  # Otherwise the pool would wait for the items that it has started.
+        except KeyboardInterrupt:  # After a Ctrl-C, the pool must not wait for the items that it has started.
             for process in list(getattr(pool, "_processes", {}).values()):
                 process.terminate()
             raise

@@ -49,7 +49,8 @@ def avatar(text: str) -> str:
 
 @dataclass(frozen=True)
 class Number:
-    """Type of a command-line option: a number between `low` and `high` in `unit`. Angles are in degrees."""
+    """Type of a command-line option: a number between `low` and `high` in `unit`. Command-line options for angles are
+    in degrees."""
 
     low: float
     high: float

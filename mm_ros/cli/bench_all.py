@@ -17,7 +17,7 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.cli.main import available, run_verb
 from mm_ros.cli.output import STDOUT, add_json, table, write_json
 
-# The command-line arguments of each benchmark when `mm_ros bench all` has the option --quick.
+# Maps each benchmark to its command-line arguments for `mm_ros bench all --quick`.
 QUICK = {
     "search": ["--sizes", "small", "--rounds", "1", "--no-growth"],
     "graph": ["--seconds", "3", "--rounds", "1", "--avatars", "2"],
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
         verdict, results[name] = _run_one(name, args.quick)
         rows.append((name, verdict, time.monotonic() - start))
         if args.json != STDOUT:
-            write_json(args.json, results)  # Results are written after each benchmark, so that Ctrl-C loses only one.
+            write_json(args.json, results)  # A Ctrl-C loses only the results of the present benchmark.
     print("\n" + table(("bench", "result", "seconds"), rows))
     if earlier:
         changed = ratios(earlier, results)

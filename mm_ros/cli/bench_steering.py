@@ -123,7 +123,6 @@ def _row(name: str, result: dict[str, Any]) -> list[str]:
 def _variants(
     args: argparse.Namespace, database: Any, scripted: Any, own: Any, progress: Any, bench: Any
 ) -> dict[str, Any]:
-    """Run each engine except the state machine with the parameter variants of the paper."""
     out: dict[str, Any] = {}
     for engine in (e for e in args.engines if e != "state_machine"):
         for name, (search, forced, decay) in bench.VARIANTS.items():
@@ -141,7 +140,6 @@ def _variants(
 
 
 def _keys(args: argparse.Namespace) -> dict[str, Any]:
-    """Measure the time from a key press in Chromium until the page receives the first pose that follows the key."""
     from mm_ros.cli import warm
     from mm_ros.cli.demo import Processes, free_port
     from mm_ros.ros.bench.keys import key_latency
@@ -157,7 +155,6 @@ def _keys(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _film(path: Path, name: str, riders: dict[str, Any], show: Any) -> list[str]:
-    """Write a film and a sheet of pictures that show the engines side by side with equal input."""
     import numpy as np
 
     from mm_ros.show.film import BODY, GHOST, Actor, film

@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def measure_gate() -> dict[str, float]:
-    """Measure the time that `TrackerGate` needs per sample without tracking errors, and how much it changes samples."""
+    """Measure the time that `TrackerGate` needs per sample, and how much `TrackerGate` changes error-free samples."""
     from mm_ros.tracking.gate import TrackerGate, warm_up
     from mm_ros.tracking.simulation import simulate_clip
     from mm_ros.tracking.sources.synthetic import NOISE, user_clip

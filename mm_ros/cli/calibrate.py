@@ -52,7 +52,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _show(args: argparse.Namespace) -> int:
-    """Print the present calibration of the avatar, which is published as a latched message."""
     import rclpy
 
     from mm_ros.msg import Calibration

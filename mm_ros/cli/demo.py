@@ -124,7 +124,7 @@ def _prepare(args: argparse.Namespace) -> None:
 
 
 def _start(args: argparse.Namespace, processes: Processes) -> None:
-    scripted = args.headless and args.control == "keyboard"  # There is no page on which a user could press keys.
+    scripted = args.headless and args.control == "keyboard"  # Without a page, no user can press keys.
     graph = ["up", "--avatar", "avatar", "--seed", str(args.seed)]
     graph += ["--control", "joystick" if scripted else args.control]
     graph += ["--database", str(args.database)] if args.database else []
@@ -184,7 +184,7 @@ class Processes:
         from mm_ros.base.process import end_with_parent
 
         environment = {**os.environ, ending.PARENT: str(os.getpid())}
-        # This function runs between fork and exec, so that a child process ends with the demo even during its imports.
+        # `ends` runs between fork and exec, so that a child process ends with the demo even during its imports.
         ends = partial(end_with_parent, os.getpid())
         with deaf_to_ctrl_c():  # The demo itself stops its child processes in the right order.
             started = subprocess.Popen(

@@ -86,7 +86,7 @@ def check_ros() -> tuple[str, str, str]:
             "no rclpy in this Python",
             "source /opt/ros/jazzy/setup.bash, or run `pip install .`, which installs rclpy too",
         )
-    # `import rclpy` succeeds even without the shared libraries of ROS; only this extension module needs them.
+    # `import rclpy` succeeds even without the shared libraries of ROS; only its extension module needs the libraries.
     try:
         importlib.import_module("rclpy.impl.implementation_singleton")
     except ImportError as error:

@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     token = os.environ[TOKEN_VARIABLE] = session_token(certificates.folder() / "token")
     code = os.environ.setdefault(CODE_VARIABLE, PairingCode().digits)
     if args.wifi:
-        certificates.certificates()  # If openssl is missing, this call reports it before the node starts.
+        certificates.certificates()  # A missing openssl is reported before the node starts.
     from mm_ros.cli import warm
 
     print("preparing database and kernels (slow at the first start) …", flush=True)

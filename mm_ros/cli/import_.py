@@ -87,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
     remarks: dict[str, list[Any]] = {}
     try:
         built = _build(args, found, layout, functions, remarks) if args.output is not None else None
-    finally:  # The report is also written if the build fails, because it then explains the failure.
+    finally:  # The report is also written if the build fails, because the report then explains the failure.
         with_remarks(found, remarks)
         print(printable(short_report(found)))
         if report is not None:
@@ -189,8 +189,8 @@ def _files(found: Any) -> list[dict[str, Any]]:
 
 
 def _clip(clip: Any) -> dict[str, Any]:
-    """Return the JSON entry of a clip. Its value `facing_to_way_deg` is the angle between facing and walking direction;
-    a large angle in a clip of forward walking shows that the facing was recognized wrongly."""
+    """Return the JSON entry of a clip. `facing_to_way_deg` is the angle between facing and walking direction; if it is
+    large in a clip of forward walking, the facing was recognized wrongly."""
     import numpy as np
 
     from mm_ros.motion.kinds import root_motion

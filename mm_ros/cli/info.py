@@ -105,7 +105,7 @@ def _database(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _weights(layout: FeatureLayout) -> list[tuple[str, Any]]:
-    """Return the feature weights that differ from the built-in weights, with which all benchmarks were measured."""
+    """Return the feature weights that differ from the built-in weights; all benchmarks use the built-in weights."""
     from mm_ros.motion.features import default_layout
 
     usual = {f.name: f.weight for f in default_layout().features}

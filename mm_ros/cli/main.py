@@ -1,4 +1,4 @@
-"""The command `mm_ros <verb>`.
+"""The command `mm_ros`, whose first argument is a verb.
 
 Each verb is a module in mm_ros/cli with `HELP`, `add_arguments(parser)` and `run(args) -> int`. Only the module of the
 given verb is imported, so `mm_ros --help` needs neither ROS nor numba.
@@ -21,7 +21,7 @@ from mm_ros.cli.output import printable, stdout_kept_for
 
 _COMMANDS = Path(__file__).parent
 
-# This table lists each verb with its sub-verbs, in the order of the help text. Each sub-verb has its own file, for
+# The table VERBS lists each verb with its sub-verbs, in the order of the help text. Each sub-verb has its own file, for
 # example cli/bench_search.py for `mm_ros bench search`.
 VERBS: dict[str, tuple[str, ...]] = {
     "demo": (),
@@ -206,8 +206,8 @@ def _failed(error: Exception) -> int | None:
         print(f"mm_ros: {printable(str(error))}", file=sys.stderr)
         return 2
     if isinstance(error, BrokenPipeError):
-        # The reader of stdout has closed its pipe, as in `mm_ros info … | head`. Without a new target for stdout,
-        # Python would print a second error at its exit.
+        # In `mm_ros info … | head`, the program head closes the pipe early. stdout is then redirected to /dev/null,
+        # because Python would otherwise print a second error at its exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     if isinstance(error, OSError) and error.filename is not None:

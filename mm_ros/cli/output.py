@@ -64,8 +64,8 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} has no JSON form: {value!r}")
 
 
-# This pattern matches control characters except newlines, characters that change the direction of text, and bytes that
-# are not UTF-8. In a file name, these characters could make a terminal hide text or run commands.
+# Unsafe characters are control characters except newlines, characters that change the direction of text, and bytes that
+# are not UTF-8. In a file name, unsafe characters could make a terminal hide text or run commands.
 _UNSAFE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
@@ -76,7 +76,7 @@ def printable(text: str) -> str:
 
 def _escaped(found: re.Match[str]) -> str:
     code = ord(found.group())
-    if 0xDC80 <= code <= 0xDCFF:  # This code stands for a byte of a file name that is not UTF-8.
+    if 0xDC80 <= code <= 0xDCFF:  # Python reads a byte that is not UTF-8 as such a code.
         code -= 0xDC00
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 

@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     output = args.output or Path(f"session_{datetime.now():%Y%m%d_%H%M%S}")
     stopped: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # `nohup` has made SIGHUP ignored.
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, lambda got, _: stopped.append(got))
     rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
     overrides = [Parameter("use_sim_time", value=True)] if args.use_sim_time else []

@@ -43,7 +43,8 @@ def add_devices(parser: argparse.ArgumentParser, noise_m: float = 0.0) -> None:
 
 
 def add_faults(parser: Any, noise_m: float = 0.0) -> None:
-    """Add the options for tracking errors of simulated trackers to a parser; the function `faults` reads them."""
+    """Add the options for tracking errors of simulated trackers to a parser; the function `faults` reads the
+    options."""
     add_number(parser, "--rate", default=90.0, help="sample rate of the simulated trackers (default: %(default)s)")
     add_number(parser, "--seed", default=0, help="seed of the random numbers (default: %(default)s)")
     add_number(

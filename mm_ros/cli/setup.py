@@ -41,7 +41,7 @@ PURPOSES = {
     "colcon": "development: colcon",
     "dev": "development: viewer, webxr, openxr, steamvr, robot-out, test, lint, colcon",
 }
-ESTIMATOR = "ai-edge-litert"  # If an extra contains this package, `mm_ros setup` also downloads networks.
+ESTIMATOR = "ai-edge-litert"  # With an extra that contains this package, `mm_ros setup` also downloads networks.
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -99,7 +99,6 @@ def _install(command: Sequence[str], lines: Sequence[str]) -> None:
 
 
 def _advice(stderr: str, lines: Sequence[str]) -> str:
-    """Return an error message with advice for a failed run of pip."""
     wanted = shlex.join(lines)
     if "externally-managed-environment" in stderr:
         return (

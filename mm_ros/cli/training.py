@@ -26,7 +26,7 @@ def add_common(parser: argparse.ArgumentParser, credit: str = "the line in the d
 
 
 def add_data(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a `mm_ros train` command that reads motion capture to a parser."""
+    """Add to a parser the options of those `mm_ros train` commands that read motion capture."""
     add_motion(parser, "--data", "BVH files, folders or archives", required=True)
     parser.add_argument("--options", type=Path, metavar="YAML", help="assumptions about the files (see mm_ros import)")
     add_common(parser, "built-in for CMU data")

@@ -17,7 +17,7 @@ from mm_ros.cli.arguments import Number, add_database, add_number, avatar
 from mm_ros.ros import graph
 from mm_ros.trajectory import CONTROLS
 
-BITS = 63  # An integer parameter of ROS has at most this number of bits, without its sign.
+BITS = 63  # An integer parameter of ROS has at most 63 bits without its sign.
 DEGREES_OF_JOINTS = Number(-360.0, 360.0, "DEG")
 
 HELP = "start the graph (trackers → pose → TF) in one process"
@@ -147,12 +147,10 @@ def _nodes(args: argparse.Namespace) -> list[tuple[graph.Node, list[Any]]]:
 
 
 def _makers(nodes: list[tuple[graph.Node, list[Any]]], **more: str) -> list[Callable[..., Any]]:
-    """Return for each node a function that makes the node."""
     return [partial(n.node_class(), parameter_overrides=given, **more) for n, given in nodes]
 
 
 def _users(args: argparse.Namespace) -> list[argparse.Namespace]:
-    """Return the command-line arguments of each avatar that the option `--avatars` or `--users` describes."""
     from mm_ros.ros.several import users_of
 
     if args.trackers not in ("", "synthetic") or args.place or args.camera:
@@ -254,7 +252,6 @@ def _as(default: Any, text: str) -> Any:
 
 
 def _in_radians(text: str) -> str:
-    """Convert the angles in a text of the form JOINT=DEG,… from degrees to radians."""
     out = []
     for part in filter(None, (p.strip() for p in text.split(","))):
         name, _, value = part.partition("=")

@@ -65,7 +65,7 @@ def load_kernels(path: Path | None = None) -> None:
     avatar.facing.fusion.warm_up()
     tracker_gate.warm_up()
     Room()
-    room_joints(rest_pose(database.skeleton))  # The nodes `viewer` and `visualizer` call this function.
+    room_joints(rest_pose(database.skeleton))  # The nodes `viewer` and `visualizer` call `room_joints`.
     if find_spec("daqp") is not None:  # daqp is a part of the extra 'robot'.
         from mm_ros.robot import follow
 
@@ -73,8 +73,6 @@ def load_kernels(path: Path | None = None) -> None:
 
 
 class _Progress:
-    """Function object that prints a line of progress at every 10 %."""
-
     def __init__(self) -> None:
         self._last = ("", -1)
 

@@ -21,7 +21,7 @@ SETTLED_S = 0.25
 def wandering(times: tuple[float, ...], seconds: float, seed: int = 0, noise: float = 0.0) -> Iterator[Trajectory]:
     """Yield desired trajectories of a simulated user who changes speed and direction every few seconds.
 
-    `noise` is the standard deviation of random errors in each frame, in metres for positions and radians for angles.
+    `noise` is the standard deviation of random errors of the trajectory in each frame, in metres and in radians.
     """
     rng = np.random.default_rng(seed)
     position, velocity, yaw = np.zeros(2), np.zeros(2), 0.0

@@ -32,8 +32,8 @@ from mm_ros.tracking.hand_poses import ESTIMATED
 from mm_ros.tracking.landmark_simulation import COMMON, LandmarkSimulation
 from mm_ros.tracking.simulation import Simulation
 
-# Two clips count as the same if the rotations of these joints agree. Their median difference is about 0.001° for copies
-# of one recording, and at least 1° for two recordings of one person.
+# Two clips count as copies if the rotations of the joints in COMPARED agree. The median difference is about 0.001° for
+# copies of one recording, and at least 1° for two recordings of one person.
 COMPARED = [HEAD, NECK, LEFT_UPPER_ARM, LEFT_LOWER_ARM, RIGHT_UPPER_ARM, RIGHT_LOWER_ARM]
 SAME_RAD = 0.003
 
@@ -95,8 +95,7 @@ def clips_in(database: MotionDatabase, clips: Sequence[Clip]) -> list[str]:
 
 
 def _is_in(known: F32, own: F32) -> bool:
-    """Return whether the rotations `own` (F, K, 4) occur in the rotations `known` (N, K, 4). Three frames of `own` are
-    searched in `known`, and the frames around each match are compared."""
+    """Return whether the rotations `own` (F, K, 4) occur in the rotations `known` (N, K, 4)."""
     for probe in (len(own) // 4, len(own) // 2, 3 * len(own) // 4):
         row = int(np.abs(np.einsum("nkc,kc->nk", known, own[probe])).sum(axis=1).argmax())
         rows = np.clip(row - probe + np.arange(len(own)), 0, len(known) - 1)

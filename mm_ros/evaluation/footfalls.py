@@ -15,10 +15,10 @@ from mm_ros.body.types import F64
 
 SMOOTHED_S = 0.1
 SWING_SPEED, LANDED_SPEED, LIFTED_M = 0.25, 0.12, 0.06  # m/s, m/s, m
-STILL_SPEED = 0.1  # A foot that is slower than this counts as still [m/s].
-SAME_EVENT_S = 0.2  # Touchdowns of the avatar and of the user count as the same step within this time [s].
-NEAR_S = 0.3  # A touchdown of the avatar is a phantom step if the user has none within this time [s].
-# The user's feet are shifted in time by these shares of the duration, to compute how well feet agree by chance.
+STILL_SPEED = 0.1  # A foot that is slower than 0.1 m/s counts as still.
+SAME_EVENT_S = 0.2  # Touchdowns of avatar and user within 0.2 s count as the same step.
+NEAR_S = 0.3  # A touchdown of the avatar is a phantom step if the user has no touchdown within 0.3 s.
+# The user's feet are shifted in time by several shares of the duration, to compute how well feet agree by chance.
 SHIFTS = tuple(0.1 + 0.8 * ((k * 0.618034) % 1.0) for k in range(1, 9))
 
 Landings = tuple[F64, F64]  # the sorted times [s] of the touchdowns of the left and of the right foot
@@ -43,7 +43,7 @@ def feet_of(points: F64, dt: float) -> Feet:
 
 
 def smoothed_speed(points: F64, dt: float) -> F64:
-    """Return the speed (F,) of a point with the positions `points` (F, 3), averaged over SMOOTHED_S seconds."""
+    """Return the speed (F,) of a foot with the positions `points` (F, 3), averaged over SMOOTHED_S seconds."""
     half = max(round(SMOOTHED_S / 2 / dt), 1)
     frames = np.arange(len(points))
     first, last = np.maximum(frames - half, 0), np.minimum(frames + half, len(points) - 1)
@@ -149,13 +149,11 @@ def pairs(a: F64, b: F64, within: float) -> Any:
 
 
 def _delays(user: F64, other: F64) -> F64:
-    """Return how much later [s] one foot of the avatar touches down than the user's foot, for each matching pair."""
     matched = pairs(user, other, SAME_EVENT_S)
     return np.asarray(other[matched[:, 1]] - user[matched[:, 0]])
 
 
 def _merged(landings: Landings) -> tuple[F64, F64]:
-    """Return the touchdowns of both feet in the order of time, and the foot (0 left, 1 right) of each touchdown."""
     times = np.concatenate(landings)
     feet = np.repeat([0.0, 1.0], [len(t) for t in landings])
     order = np.argsort(times, kind="stable")
@@ -163,8 +161,6 @@ def _merged(landings: Landings) -> tuple[F64, F64]:
 
 
 def _distance_to(times: F64, others: F64) -> F64:
-    """Return the distance of each element of `times` from the nearest element of `others`; infinite if there is
-    none."""
     if not len(others) or not len(times):
         return np.full(len(times), np.inf)
     return np.asarray(np.abs(times[:, None] - others[None, :]).min(1))

@@ -10,13 +10,13 @@ from mm_ros.evaluation.replay_chain import ChainResult
 from mm_ros.motion.features import HORIZON_S
 from mm_ros.tracking.simulation import TrackerTrack
 
-# The user counts as standing if the hips move by less than STANDING_M from STANDING_S before a sample to STANDING_S
-# after.
+# The user counts as standing at a sample if the hips stay within STANDING_M for STANDING_S before and after the sample.
 STANDING_M, STANDING_S = 0.05, 1.0
 SUFFIXES = tuple(f"{round(1000 * t)}ms" for t in HORIZON_S)
 ERRORS = tuple(f"ahead_{s}_error_m" for s in SUFFIXES)
 RAW_ERRORS = tuple(f"ahead_{s}_raw_error_m" for s in SUFFIXES)
-SHARES = tuple(f"ahead_{s}_share" for s in SUFFIXES)  # mean error, divided by the mean error for constant velocity
+# A share is the mean error of the prediction, divided by the mean error for constant velocity of the headset.
+SHARES = tuple(f"ahead_{s}_share" for s in SUFFIXES)
 STANDING = "standing_ahead_m"  # the farthest predicted displacement [m] of a user who stands, which should be 0
 
 

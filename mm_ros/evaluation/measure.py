@@ -22,8 +22,7 @@ from mm_ros.pose.upper_body import WRIST_BEND_LIMIT, WRIST_SIDE_LIMIT
 RATE = 60.0
 DT = 1 / RATE
 
-# Each of these metrics has many values per clip (per frame, stance or event); the table shows mean, median, p95 and
-# p99.
+# A metric in VALUES has many values per clip (per frame, stance or event); the table shows mean, median, p95 and p99.
 VALUES = (
     "predicted_facing_error_deg", "predicted_facing_error_root_deg", "facing_error_deg", "facing_error_root_deg",
     "predicted_facing_error_pelvis_deg", "facing_error_pelvis_deg",
@@ -34,22 +33,23 @@ VALUES = (
     "start_lag_s", "stop_lag_s", "step_ms",
     *look_ahead.ERRORS, *look_ahead.RAW_ERRORS, look_ahead.STANDING,
 )  # fmt: skip
-# Each of these metrics has one number per clip; the table shows the mean over clips, weighted by duration.
+# A metric in NUMBERS has one number per clip; the table shows the mean over clips, weighted by duration.
 NUMBERS = ("skate_ratio", "jitter", "jumps_per_s", "pops_per_min")
-# Each of these metrics is a share, computed from two counts: the number of hits and the number of all samples.
+# A metric in COUNTED is a share, computed from two counts: the number of hits and the number of all samples.
 COUNTED = {
     "wrist_limit_share": ("wrist_limit", "wrists"),
     "reach_share": ("in_reach", "wrists"),
     "solver_reach_share": ("in_solver_reach", "wrists"),
 }
-# For these metrics and statistics the table also shows a confidence interval, by bootstrap over the recordings.
+# For the metrics and statistics in WITH_INTERVAL, the table also shows a confidence interval, by bootstrap over the
+# recordings.
 WITH_INTERVAL: tuple[tuple[str, str | None], ...] = (
     ("ankle_error_cm", "median"), ("ankle_error_cm", "mean"), ("ankle_error_cm", "p95"), ("facing_error_deg", "mean"),
     ("predicted_facing_error_deg", "mean"), ("footfall_f1", None), ("same_foot", None), ("contact_agreement", None),
     ("steps_per_minute", None), ("phantom_steps_per_minute", None), ("skate_ratio", None),
 )  # fmt: skip
 DRAWS, FEWEST = 400, 5  # number of bootstrap samples, and minimum number of recordings for a confidence interval
-# Each of these metrics needs the stated reference data. If a recording lacks the reference data, the metric is null.
+# NEEDS maps a metric to the reference data that it needs. If a recording lacks the reference data, the metric is null.
 NEEDS = {
     **dict.fromkeys(("wrist_bend_deg", "wrist_limit_share", "reach_share", "solver_reach_share", "hand_error_all_m"),
                     "tracked controllers"),
@@ -65,8 +65,8 @@ NEEDS = {
     "stance_drift_m": "feet of the avatar that stand",
 }  # fmt: skip
 UPRIGHT_DEG = 30.0
-WRIST_AT_LIMIT = 0.99  # A wrist that is bent by more than this share of its limit counts as being at the limit.
-FROZEN_S = 0.1  # A device that repeats its pose for this time [s] counts as frozen.
+WRIST_AT_LIMIT = 0.99  # A wrist that is bent by more than 99 % of its limit counts as being at the limit.
+FROZEN_S = 0.1  # A device that repeats its pose for 0.1 s counts as frozen.
 FRAME_VALUES = (
     "predicted_facing_error_deg", "predicted_facing_error_root_deg", "facing_error_deg", "facing_error_root_deg",
     "predicted_facing_error_pelvis_deg", "facing_error_pelvis_deg",
@@ -85,7 +85,7 @@ class Measured:
     by_frame: dict[str, F64] = field(default_factory=dict)  # maps the name of a metric to its values at 60 Hz
     counts: dict[str, float] = field(default_factory=dict)  # numbers of samples and events, which are added over clips
     delays: F64 = field(default_factory=lambda: np.zeros(0))  # delays [s] of the avatar's touchdowns after the user's
-    offsets: dict[str, Offset] = field(default_factory=dict)  # maps a body tracker to the pose of its joint
+    offsets: dict[str, Offset] = field(default_factory=dict)  # maps a body tracker to its joint's pose relative to it
     feet: tuple[Feet, Feet] | None = None  # motion of the user's feet and of the avatar's feet
 
 
@@ -95,7 +95,7 @@ class Truth:
 
     positions: F64  # (F, J, 3)
     rotations: F64  # (F, J, 4)
-    root_yaw: F64  # (F,) yaw of the virtual root [rad]
+    root_yaw: F64  # (F,) yaw of the root of the true body [rad]
     contacts: NDArray[np.bool_]  # (F, 2)
 
     @property
@@ -112,8 +112,8 @@ def room(track: PoseTrack) -> tuple[F64, F64]:
 
 
 def at_60(track: PoseTrack, times: F64, wanted: F64) -> tuple[F64, F64, NDArray[Any], NDArray[Any]]:
-    """Return the positions and rotations of the joints in the room, the contacts and the foot locks of a track at the
-    times `wanted` [s]."""
+    """Return the avatar's joint positions and rotations in the room, foot contacts and foot locks at the times `wanted`
+    [s]."""
     positions, rotations = track.local()
     place = np.interp(wanted, times, np.arange(len(times), dtype=np.float64))
     p, q = canonical_kinematics(cubic(positions, place), spherical(rotations, place))
@@ -137,8 +137,8 @@ def of_body(positions: F64, contacts: Any, seconds: float, pop_limit: float) -> 
 def of_chain(
     result: ChainResult, trackers: Any, truth: Truth | None, pop_limit: float, known: Known = NOTHING_KNOWN
 ) -> Measured:
-    """Compute all metrics of one run of the avatar. `trackers` holds the tracker samples for which `result` has a pose.
-    """
+    """Compute all metrics of one run of the avatar. `trackers` holds the tracker samples for which `result` contains a
+    pose."""
     times = (result.stamps_ns - result.stamps_ns[0]) * 1e-9
     frames = len(truth.positions) if truth is not None else int(times[-1] * RATE) + 1
     wanted = np.arange(frames) * DT
@@ -166,8 +166,8 @@ def of_chain(
 
 
 def of_chance(ours: Measured) -> Measured | None:
-    """Compute how well the avatar's feet agree with the user's feet by chance, or return None if the motion of the
-    user's feet is unknown."""
+    """Compute how well the avatar's feet agree with the user's feet when the latter are shifted in time, as a baseline.
+    Return None if the motion of the user's feet is unknown."""
     if ours.feet is None:
         return None
     return Measured(ours.seconds, counts=footfalls.chance(*ours.feet, ours.seconds, DT))
@@ -292,8 +292,8 @@ def upright_yaw(pelvis: F64) -> F64:
 
 
 def _yaw_error_deg(yaw: F64, user: F64, times: F64) -> F64:
-    """Return the absolute difference of two yaws (F,) in degrees. The median difference of the first seconds is
-    subtracted before, because the strap turns the tracker by a constant angle."""
+    """Return the absolute difference of two yaws (F,) in degrees, after the median difference of the first seconds is
+    subtracted, because the strap turns the tracker by a constant angle."""
     apart = yaw - user
     first = apart[(times <= FITTED_S) & np.isfinite(apart)]
     mean = np.arctan2(np.sin(first).mean(), np.cos(first).mean()) if len(first) else 0.0
@@ -404,8 +404,8 @@ def pooled(parts: list[Measured]) -> dict[str, Any]:
 
 
 def intervals(parts: list[Measured]) -> dict[str, list[float]]:
-    """Return the 95 % confidence interval [low, high] of each metric, by bootstrap over the recordings. The result is
-    empty if there are fewer than FEWEST recordings."""
+    """Return the 95 % confidence interval [low, high] of each metric, by bootstrap over the recordings. No
+    intervals are returned for fewer than FEWEST recordings."""
     if len(parts) < FEWEST:
         return {}
     names = {name for name, _ in WITH_INTERVAL}

@@ -29,9 +29,9 @@ from mm_ros.maths import rotations as rot
 from mm_ros.tracking.calibration import CONTROLLER_ALONG_HAND, head_joint_height
 
 FITTED_S, FEWEST = 3.0, 10
-GAP_S = 0.25  # Between two samples that are farther apart than this [s], the pose of a device is unknown.
+GAP_S = 0.25  # Between two samples that are more than 0.25 s apart, the pose of a device is unknown.
 FED = ("head", "left_hand", "right_hand")
-# The name of the error metric for each kind of body tracker.
+# Maps each kind of body tracker to the joint after which its error metric is named.
 _NAMES = {"waist": "hips", "foot": "ankle", "chest": "chest", "knee": "knee", "forearm": "elbow"}
 CARRIERS = {ROLES[r]: (JOINT_OF_ROLE[r], _NAMES[ROLES[r].split("_")[-1]]) for r in BODY_ROLES}
 # The length of an arm from shoulder to wrist is computed from the distance between the wrists of spread arms or from

@@ -62,7 +62,7 @@ class ChainResult:
     matched: PoseTrack
     pose: PoseTrack
     frame: NDArray[np.int64]  # (F,) index of the played frame in the database
-    reason: list[str]  # (F,) why a search has run, or "" if no search has run
+    reason: list[str]  # (F,) why a search has run in this frame, or "" if no search has run
     band: list[str]  # (F,)
     cost: F64  # (F,) NaN without a search
     continue_cost: F64  # (F,)

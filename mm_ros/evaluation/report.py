@@ -94,7 +94,6 @@ def line_plot(title: str, series: Sequence[Any], names: Sequence[str], factor: f
 
 
 def _heat(outcomes: list[Outcome], cells: int = 120) -> str:
-    """Return an SVG picture of a row of cells, whose colours show how often each part of the database was played."""
     frames = [o.kept["result"].frame for o in outcomes if "result" in o.kept]
     if not frames:
         return ""

@@ -2,9 +2,9 @@
 
     python -m mm_ros.evaluation.restless_users --first 1000 --users 30
 
-The users move like people in the CMU motion data, or like the synthetic user if the CMU motion data are missing. They
-have random body heights and wear their headsets differently. Times in which a user stands still are cut out. The
-constants of tracking/standing.py were chosen with seeds 100 to 199, so an independent check must use other seeds.
+The users move like people in the CMU motion data, or like the synthetic user if the CMU motion data are missing. Users
+have random body heights and wear their headsets differently. Times in which a simulated user stands still are cut out.
+The constants of tracking/standing.py were chosen with seeds 100 to 199, so an independent check must use other seeds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mm_ros.tracking.simulation import Simulation, TrackerTrack, simulate_clip
 
 RATE = 30.0
 STILL_M, LONGEST_STILL_S = 0.03, 2.0
-WARNED_SIGMA = 0.05  # If the calibration states a larger uncertainty of the height [m], the user gets a warning.
+WARNED_SIGMA = 0.05  # If the uncertainty of the calibrated height is above 0.05 m, the user gets a warning.
 CLIP_S = 45.0  # duration of each clip of the synthetic user [s]
 
 

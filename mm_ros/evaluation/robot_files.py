@@ -17,12 +17,12 @@ RATE = 30.0
 
 
 def write_motion(path: Path, figure: Figure, states: Sequence[RobotState]) -> int:
-    """Write the motion of a robot as 30 frames per second, each the state nearest in time. Return the number of frames.
-    """
+    """Write the motion of a robot at 30 frames per second and return the number of frames. Each frame is the robot
+    state that is nearest in time."""
     times = np.array([s.stamp_ns for s in states]) * 1e-9
     wanted = np.arange(times[0], times[-1] + 1e-9, 1 / RATE)
     chosen = [states[i] for i in np.abs(times[None] - wanted[:, None]).argmin(axis=1)]
-    # Both programs define that the robot's base faces +x if its rotation is the identity.
+    # BeyondMimic and GMR define that the robot's base faces +x if the rotation of the base is the identity.
     turn = rot.inverse(figure.front)
     bases = np.array([np.concatenate([s.base[:3], rot.multiply(s.base[3:], turn)]) for s in chosen])
     csv = path.suffix == ".csv"

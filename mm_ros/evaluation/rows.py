@@ -15,7 +15,7 @@ class Row:
     change: tuple[tuple[str, str, object], ...] = ()  # (stage, setting, value)
     drag: bool = False
     asked_only: bool = False
-    camera: bool = False  # The facing is corrected by the landmarks of a camera.
+    camera: bool = False  # The facing of the avatar is corrected by camera landmarks.
     true_facing: bool = False  # The avatar gets the true facing of the user.
     true_feet: bool = False  # The avatar gets the true feet of the user.
 
@@ -30,7 +30,8 @@ class Row:
         return out
 
 
-# The avatar uses the user's estimated feet for several purposes. Each of these settings switches one purpose off.
+# The avatar uses the user's estimated feet for several purposes. Each of the settings SEARCH and following switches one
+# use of the estimated feet off.
 SEARCH = ("matcher", "feet_weight", 0.0)
 HOLD = ("post", "hold_feet", False)
 FOLLOW = ("post", "follow_feet", 0.0)
@@ -94,7 +95,7 @@ CHAIN_ROWS: tuple[Row, ...] = (
         true_feet=True,
     ),
 )
-# The values of these rows are computed from runs of other rows.
+# The values of the rows in DERIVED are computed from runs of other rows.
 DERIVED = {
     STEPS: "the estimator of the user's feet alone, without the avatar",
     CHANCE: "feet of 'ours' compared with the user's feet at other times, which shows agreement by chance",

@@ -65,7 +65,7 @@ class Task:
     pop_limit: float
     given: Clip | Session | Table
     footfalls: Landings | None = None  # times [s] of the user's marked footfalls
-    feed_all: bool = False  # True if the avatar also gets the body trackers
+    feed_all: bool = False  # True if the avatar also gets the user's body trackers
     hand_pose: str = ESTIMATED  # convention (docs/hand-poses.md) for the poses of the controllers in a table
     facing_by_hand_pose: bool = False  # True measures the predicted facing for each convention of controller poses.
     keep: bool = False  # True keeps the poses of all frames for a report.
@@ -99,7 +99,7 @@ class Outcome:
     kinds: NDArray[np.int8]
     hashes: dict[str, str]
     kept: dict[str, Any] = field(default_factory=dict)
-    facing: Errors = field(default_factory=dict)  # predicted facing for each convention of controllers
+    facing: Errors = field(default_factory=dict)  # facing errors for each convention of controller poses
 
 
 def run_all(tasks: list[Task], jobs: int, tell: Callable[[str, int, int], None]) -> list[Outcome]:
@@ -120,7 +120,7 @@ def run_one(task: Task) -> Outcome:
     for row in task.rows:
         seen = sightings(task, track) if row.camera else []
         if (row.camera and not seen) or (row.needs_truth and truth is None):
-            continue  # The session lacks the camera landmarks or the true poses that this row needs.
+            continue  # The recording lacks the camera landmarks or the true poses that the row needs.
         avatar = make_avatar(row, task.settings, database, calibration)
         if row.true_feet and truth is not None:
             avatar.trajectory.steps = TrueFeetStage(avatar.trajectory.steps, truth, int(track.stamps_ns[0]))
@@ -214,7 +214,6 @@ def _input_of_session(session: Session, task: Task) -> Inputs:
 
 
 def _only(frame: TrackerFrame, roles: tuple[str, ...]) -> TrackerFrame:
-    """Return a copy of a tracker frame in which all trackers except those of `roles` count as lost."""
     kept = np.isin(ROLES, roles)
     if (frame.state[~kept] == LOST).all():
         return frame
@@ -265,8 +264,8 @@ def truth_of_session(session: Session) -> Truth | None:
 
 
 def track_of_frames(f: list[TrackerFrame], repeated: list[NDArray[np.bool_]] | None = None) -> TrackerTrack:
-    """Convert tracker frames to arrays. The arrays contain the epoch of each frame, because a new epoch resets the
-    stages, for example when a session starts again."""
+    """Convert tracker frames to arrays, including the epoch of each frame. A new epoch resets the stages, for example
+    when a session starts again."""
     return SessionTrack(
         np.array([x.stamp_ns for x in f]),
         np.stack([x.positions for x in f]),

@@ -71,7 +71,7 @@ def cell(row: dict[str, Any], column: tuple[str, str, float, int, str]) -> str:
 
 def lines(summary: dict[str, Any]) -> list[list[str]]:
     """Return the table of an evaluation: first the headings, then one line per metric. The table has one column for the
-    avatar and one for each baseline. Metrics without a value are left out."""
+    avatar and one for each baseline. Metrics without a value have no line."""
     names = [n for n in ROW_NAMES if n in summary]
     body = [[c[1], *(cell(summary[n], c) for n in names)] for c in COLUMNS]
     return [["", *names], *(line for line in body if set(line[1:]) != {"–"})]
@@ -105,8 +105,8 @@ def kind_lines(kinds: dict[str, Any]) -> list[list[str]]:
     return [head, *([k, f"{v['seconds']:.0f}", *(cell(v, c) for c in KIND_COLUMNS)] for k, v in kinds.items())]
 
 
-# Facing errors [deg] of the avatar's hips that Fletcher et al. 2023 measured with real users: with the facing network
-# of Ponton 2022, with camera landmarks, and with a waist tracker.
+# Facing errors [deg] of the avatar's hips with real users in Fletcher 2023: with the facing network of Ponton 2022,
+# with camera landmarks, and with a waist tracker.
 FLETCHER = (28.9, 16.7, 13.3)
 FED_IN = ("ours", "fused", "true_facing")
 

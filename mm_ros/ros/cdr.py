@@ -22,7 +22,7 @@ HEAD = b"\x00\x01\x00\x00"  # header of a message in CDR version 1, little endia
 # CDR aligns numbers relative to the end of the 4-byte header. 4 spare bytes before the header align them in memory,
 # too.
 SPARE = 4
-PADDED = 4  # The middleware pads each message between processes to a multiple of this number of bytes.
+PADDED = 4  # The middleware pads each message between processes to a multiple of 4 bytes.
 _NUMBERS = {
     "boolean": "u1", "octet": "u1", "uint8": "u1", "int8": "i1", "uint16": "<u2", "int16": "<i2", "uint32": "<u4",
     "int32": "<i4", "uint64": "<u8", "int64": "<i8", "float": "<f4", "double": "<f8",

@@ -34,8 +34,8 @@ def _kind(name: str) -> Any:
 
 
 def floats(values: NDArray[Any]) -> array[float]:
-    """Return float32 numbers for a message as `array('f')`, because rclpy would check each number in other
-    sequences."""
+    """Return float32 numbers for a message as `array('f')`, because rclpy checks each number of a list or numpy
+    array."""
     out = array("f")
     out.frombytes(np.ascontiguousarray(values, np.float32).tobytes())
     return out
@@ -60,8 +60,8 @@ def skeleton_to_ros(skeleton: Skeleton, stamp_ns: int, name: str = "avatar") -> 
 
 
 def match_to_ros(m: Match, pose: AvatarPose, database: MotionDatabase | None = None, scale: float = 1.0) -> MatchMsg:
-    """Convert a match to its message. If a database is given, the message also contains the names of the features and
-    their values in the axes of the root, scaled to the user."""
+    """Convert the match of a search to its ROS message. If `database` is given, the message also contains the names of
+    the features and their values in the axes of the root, scaled to the user."""
     described = database if m.query.size else None
     return MatchMsg(
         header=header(m.stamp_ns),

@@ -28,7 +28,7 @@ class Demo:
         self._avatar, self._film_rate, self._film_s = avatar, film_rate, film_s
 
     def __enter__(self) -> Demo:
-        rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)  # Ctrl-C is handled by Python.
+        rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
         self._observer = Observer(self._avatar, self._film_rate, self._film_s)
         self._executor = SingleThreadedExecutor()
         self._executor.add_node(self._observer)
@@ -50,7 +50,7 @@ class Demo:
         until = time.monotonic() + seconds
         while time.monotonic() < until and not self._seen.received_s and not ended():
             self._executor.spin_once(0.1)
-            if ending.asked():  # rclpy may have lost the KeyboardInterrupt of a Ctrl-C.
+            if ending.asked():
                 raise KeyboardInterrupt
         return bool(self._seen.received_s)
 

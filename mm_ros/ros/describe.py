@@ -20,7 +20,6 @@ def parameters_yaml() -> str:
 
 
 def _blocks(before: str, all_nodes: str) -> list[tuple[str, Types]]:
-    """Return a title and the settings classes, first for the parameters of all nodes, then for each node."""
     return [(all_nodes, (graph.FrameSettings,)), *((before + n.name, n.settings_types()) for n in graph.NODES)]
 
 

@@ -37,7 +37,8 @@ def image_from_ros(msg: Image) -> U8:
     return np.ascontiguousarray(rows.reshape(height, width, channels)[:, :, list(order)])
 
 
-# Numbers of axes and buttons in messages of the `joy` package. The left stick moves, the right stick sets the facing.
+# Numbers of axes and buttons in messages of the `joy` package. The left stick moves the avatar, the right stick sets
+# its facing.
 _MOVE_AXES, _LOOK_AXES = (1, 0), (4, 3)
 _STRAFE_BUTTON, _JOG_BUTTON, _SPRINT_BUTTON = 4, 5, 0
 
@@ -98,7 +99,7 @@ def point_from_ros(msg: PointStamped, frame: str = WORLD) -> NDArray[np.float64]
 def headings_from_ros(msg: Path) -> NDArray[np.float64]:
     """Return the heading [rad] (N,) of each pose in a path message."""
     q = np.array([[getattr(p.pose.orientation, k) for k in "wxyz"] for p in msg.poses], np.float64)
-    if not (np.abs(np.linalg.norm(q, axis=-1) - 1) < plausible.LOOSE_TOLERANCE).all():  # NaN is refused, too.
+    if not (np.abs(np.linalg.norm(q, axis=-1) - 1) < plausible.LOOSE_TOLERANCE).all():
         raise MmRosError("path: `headings` needs orientations of length 1 in all poses")
     return np.asarray(yaw_of(q), np.float64)
 

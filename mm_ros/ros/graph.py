@@ -31,7 +31,7 @@ class Qos:
     latched: bool = False  # transient local
     depth: int = KEPT
     live_depth: int = LIVE
-    live_reliable: bool | None = None  # reliability of the nodes' subscriptions; None: as reliable as the publisher
+    live_reliable: bool | None = None  # True or False sets the reliability of the nodes' subscriptions.
 
 
 STREAM = Qos()
@@ -131,7 +131,7 @@ class Node:
     outputs: tuple[str, ...]
     settings: tuple[str, ...]
     meaning: str
-    controls: tuple[str, ...] = CONTROLS  # the values of the launch argument `control` for which the node is started
+    controls: tuple[str, ...] = CONTROLS  # The node is started for these values of the launch argument `control`.
     optional: bool = False  # True if the node is started only on request
 
     def settings_types(self) -> tuple[Any, ...]:
@@ -267,7 +267,7 @@ def node(name: str) -> Node:
 
 
 def nodes_for(control: str = "vr", extra: Collection[str] = ()) -> tuple[Node, ...]:
-    """Return the nodes to start for a kind of control. Optional nodes are started only if `extra` contains their
+    """Return the nodes to start for a kind of control. An optional node is started only if `extra` contains its
     name."""
     chosen = tuple(n for n in NODES if control in n.controls and (not n.optional or n.name in extra))
     if not any("trajectory" in n.outputs for n in chosen):

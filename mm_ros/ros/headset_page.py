@@ -42,11 +42,12 @@ class PageSettings(Settings):
     """Parameters of the nodes that can serve a page on which the user steers the avatar."""
 
     page: bool = setting(
-        False, "Serve a page on which the user sees and steers the avatar. `control:=keyboard` sets this parameter.",
+        False, "Serve a page on which the user sees and steers the avatar. The launch argument `control:=keyboard` "
+        "sets `page`.",
         live=False,
     )
     page_port: int = setting(
-        8090, "Network port of the page on this machine. Wi-Fi uses the next port.", "", 1, 65534, live=False
+        8090, "Network port of the page on this machine. Devices on Wi-Fi use the next port.", "", 1, 65534, live=False
     )
     page_wifi: bool = setting(
         False, "Serve the page also to other devices, for example to a phone, encrypted, on all networks.", live=False
@@ -83,11 +84,11 @@ def addresses(server: HeadsetServer) -> list[str]:
 
 
 class HeadsetPage:
-    """Sends poses to the web server while at least one page is connected. Without pages it subscribes to nothing.
+    """Sends poses to the web server while at least one page is connected. Without pages there are no subscriptions.
 
-    `actions` maps the name of each action of a user to a function of the request, which returns success and a sentence.
+    `actions` maps each action that a user may request on the page to a function, which returns success and a sentence.
     `map_from_source` is the transform from the tracking space to the world. `sequence` returns for the stamp of a pose
-    the number of the page's input that the pose follows. `facts` returns more values for the status of the pages.
+    the number of the page's input that the pose follows. `facts` returns values that are added to the status message.
     `reported` publishes the body pose that a headset estimates by itself.
     """
 

@@ -11,11 +11,11 @@ from rclpy.node import Node
 
 OK, WARN, ERROR, STALE = (bytes([i]) for i in range(4))
 REPORT_NS = 1_000_000_000
-# Reports are sent after 70 % of the period between two poses, when the nodes are idle. If the node publishes at less
-# than CALM_RATE [Hz], reports are sent at any time.
+# Diagnostic reports are sent after 70 % of the period between two poses, when the nodes are idle. If a node publishes
+# at less than CALM_RATE [Hz], its diagnostic reports are sent at any time.
 CALM, CALM_RATE = 0.7, 20.0
 LATENCY_WARN_S, LATENCY_ERROR_S = 0.05, 0.5
-OTHER_CLOCK_S = 10.0  # A stamp that differs more from the present time [s] must come from another clock.
+OTHER_CLOCK_S = 10.0  # A stamp that is more than OTHER_CLOCK_S from the present must come from another clock.
 
 
 @dataclass
@@ -31,13 +31,13 @@ class Health:
     unpaired: int = 0
     refused: int = 0
     latencies_s: list[float] = field(default_factory=list)
-    # If the newest stamp comes from another clock than that of the node, this is the age of the stamp [s].
+    # `other_clock_s` is the age [s] of the newest stamp if the stamp comes from another clock than that of the node.
     other_clock_s: float | None = None
     values: dict[str, str] = field(default_factory=dict)
     warnings: dict[str, str] = field(default_factory=dict)
-    passing: dict[str, str] = field(default_factory=dict)  # warnings that are deleted after one report
+    passing: dict[str, str] = field(default_factory=dict)  # warnings that are deleted after one diagnostic report
     errors: dict[str, str] = field(default_factory=dict)
-    watch: Callable[[], None] | None = None  # called before each report, to update `values` and `warnings`
+    watch: Callable[[], None] | None = None  # `watch` is called before each report and updates `values`.
     _last_ns: int = 0
     _stamp_ns: int = 0  # stamp of the last published output
     _rate: float = 0.0
@@ -80,8 +80,8 @@ class Health:
         return round((0.5 + share) * REPORT_NS)
 
     def next_report_ns(self) -> int:
-        """Return the delay until the next report [ns], about 1 s. The delay ends when the nodes are idle between two
-        poses, so that the report delays no pose."""
+        """Return the delay until the next report [ns], about 1 s. The report is sent when the nodes are idle between
+        two poses, so that the report delays no pose."""
         if self._rate < CALM_RATE:
             return REPORT_NS
         period = 1e9 / self._rate

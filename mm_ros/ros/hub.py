@@ -2,7 +2,7 @@
 
 An `Outlet` replaces a publisher: it passes data to each `Inlet` of its topic in its process, and publishes a message if
 another process subscribes. Each `Inlet` also has an ordinary subscription, so other processes see the usual ROS graph.
-This subscription is read only while another process publishes the topic.
+The subscription of an `Inlet` is read only while another process publishes the topic.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mm_ros.ros.internals import taken_event
 from mm_ros.ros.wire import KINDS, Wire
 
 LISTENERS_NS = 50_000_000  # time [ns] between two counts of the subscribers in other processes
-STAMPS = 512  # The stamps of this number of published messages are stored, to recognize messages of this process.
+STAMPS = 512  # The stamps of the last 512 messages are stored, to recognize messages of this process.
 
 
 class Hub:
@@ -29,7 +29,7 @@ class Hub:
     them."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()  # Each thread holds this lock while it runs a callback of a node.
+        self.lock = threading.RLock()  # A thread holds `lock` while it runs a callback of a node.
         self.inlets: dict[str, list[Inlet]] = {}
         self.outlets: dict[str, list[Outlet]] = {}
         self._queue: deque[tuple[Inlet, Callable[[Any], None], Any]] = deque()
@@ -50,8 +50,8 @@ class Hub:
     def arrive(self, name: str, message: Any) -> None:
         """Deliver a message from another process to all inlets of the topic `name`.
 
-        One subscription is read for all inlets. If each inlet read its own subscription, the callback of the first
-        inlet could publish results before the other inlets have received the message.
+        Only one subscription is read for all inlets of the topic. If each inlet read its own subscription, the callback
+        of the first inlet could publish results before the other inlets have received the message.
         """
         own = self.outlets.get(name)
         if not (own and _is_own(own, message)):
@@ -90,8 +90,8 @@ class Hub:
 
 
 class Outlet:
-    """Publisher of a topic for the nodes of this process and for other processes. If `wire` is given, nodes publish
-    dataclasses of mm_ros on this topic, else messages."""
+    """Publisher of a topic for the nodes of this process and for other processes. If `wire` is given, `send` takes
+    dataclasses of mm_ros, otherwise messages."""
 
     def __init__(self, hub: Hub, publisher: Publisher, wire: Wire | None, world: str) -> None:
         """Make an outlet. `world` is the frame that is written into the header of messages, or "" for no change."""
@@ -131,7 +131,6 @@ class Outlet:
             self.stamps.append(sent.header.stamp.sec * 1_000_000_000 + sent.header.stamp.nanosec)
 
     def _outside(self) -> int:
-        """Return the number of subscribers in other processes."""
         now_ns = time.monotonic_ns()
         if now_ns - self._counted_ns > LISTENERS_NS:
             self._counted_ns = now_ns
@@ -155,7 +154,7 @@ class Inlet:
         self.handle = subscription.handle
         self.name: str = subscription.topic_name
         self._type, self._raw = subscription.msg_type, subscription.raw
-        self.given = guarded(callback)  # called with data from a node of this process
+        self.given = guarded(callback)  # `given` is called with data from a node of this process.
         self._read = guarded(lambda message: callback(self._value(message)))
         self._core = wire is not None
         hub.inlets.setdefault(self.name, []).append(self)
@@ -163,8 +162,8 @@ class Inlet:
     def report_events(self) -> None:
         """Call the callbacks of QoS events, for example of the event that a publisher has an incompatible QoS.
 
-        The executor does not wait for QoS events, because their condition is also set while the subscription holds a
-        message. The executor would wake up for each message, and without end if the message is not read.
+        The executor does not wait for QoS events, because the condition of a QoS event is also set while the
+        subscription holds a message. An executor that waits for QoS events would wake up for each message.
         """
         for handler in self.subscription.event_handlers:
             event = taken_event(handler)

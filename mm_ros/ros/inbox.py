@@ -11,7 +11,7 @@ from mm_ros.ros import graph
 from mm_ros.ros.internals import Unattended, WaitSet
 from mm_ros.ros.qos import message_class
 
-DEPTH = 12  # number of messages that are stored between two reads, enough for 33 ms at 360 Hz
+DEPTH = 12  # The subscription stores up to 12 messages between two reads, which are 33 ms at 360 Hz.
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ def default_group(node: Node, group: CallbackGroup) -> Iterator[None]:
 
 class _NoGuard:
     def trigger(self) -> None:
-        """Do nothing, because no other thread waits for this executor."""
+        """Do nothing, because no other thread waits for an executor of the class LeanExecutor."""
 
 
 class LeanExecutor(SingleThreadedExecutor):
@@ -86,7 +86,7 @@ class Unattended(CallbackGroup):
         return False
 
     def ending_execution(self, _entity: Any) -> None:
-        """Do nothing, because no execution has begun."""
+        """Do nothing, because the executor of rclpy never executes subscriptions of an `Unattended` group."""
 
 
 class Loading:
@@ -95,7 +95,7 @@ class Loading:
     def __init__(self, load: Callable[[], None], wake: Callable[[], None]) -> None:
         self._load, self._wake = load, wake
         self._refusal: str | None = None
-        threading.Thread(target=self._run, daemon=True).start()  # Daemon threads do not block the end.
+        threading.Thread(target=self._run, daemon=True).start()  # A daemon thread does not delay the exit.
 
     def _run(self) -> None:
         refusal = ""

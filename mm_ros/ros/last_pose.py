@@ -23,9 +23,9 @@ from mm_ros.body import plausible
 from mm_ros.body.skeleton import MOST_JOINTS
 from mm_ros.body.types import AvatarPose
 
-NEWEST_S = 30.0  # A pose that is older than this [s] is ignored.
-WAIT_S = 1.5  # The node waits for at most this time [s] until the subscribers of the killed process are found again.
-SETTLED_S = 0.2  # After the node has found all subscribers, it waits this long [s] until they have found the node.
+NEWEST_S = 30.0  # A stored pose that is older than NEWEST_S seconds is ignored.
+WAIT_S = 1.5  # The node waits at most WAIT_S seconds until the subscribers of the killed process are found again.
+SETTLED_S = 0.2  # After the node has found all subscribers, it waits SETTLED_S seconds until they have found the node.
 # A slot begins with the checksum of all that follows, the size, the number of the pose, the number of joints, the time
 # of writing, the stamp, epoch, run, skeleton, and the numbers of subscribers of `pose` and of TF.
 _HEAD = struct.Struct("<IIIIqqIIQHH")
@@ -69,7 +69,6 @@ class LastPose:
         return pose
 
     def _slot(self, i: int) -> bytes | None:
-        """Return the used bytes of a slot of the file, or None if the slot is damaged or empty."""
         assert self._map is not None
         slot = self._map[i * _SLOT : (i + 1) * _SLOT]
         checksum, size, *_ = _HEAD.unpack_from(slot)

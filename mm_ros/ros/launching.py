@@ -32,7 +32,8 @@ class Argument:
     choices: tuple[str, ...] = ()
 
 
-# A crashed node is started again after this time [s]. If a node crashes again and again, the pause limits the CPU load.
+# A crashed node is started again after RESPAWN_S seconds. If a node crashes at each start, the pause limits the CPU
+# load.
 RESPAWN_S = 0.3
 YES_NO = ("true", "false")
 STATE_PUBLISHER = "robot_state_publisher"
@@ -171,8 +172,8 @@ def _parameters(given: dict[str, str]) -> list[Any]:
 
 
 def overrides(node: str, given: dict[str, str]) -> dict[str, Any]:
-    """Return the launch arguments that are parameters of the node `node`. Empty arguments are left out, so that the
-    values of the parameter file are used for them."""
+    """Return the launch arguments that are parameters of the node `node`. Empty arguments are left out, so that
+    the parameter file sets these parameters."""
     out: dict[str, Any] = {"use_sim_time": given["use_sim_time"] == "true", "world_frame": given["world_frame"]}
     if node == "tracker_bridge":
         out |= {"source": given["trackers"], "path": given["path"]}
@@ -232,7 +233,6 @@ def _processes(given: dict[str, str]) -> list[Any]:
 
 
 def _optional(given: dict[str, str]) -> list[str]:
-    """Return the names of the optional nodes that the launch arguments enable."""
     asked = {"visualizer": given["rviz"], "pose_estimator": given["pose_estimator"]}
     asked["robot_follower"] = "true" if given["urdf"] else "false"
     return [name for name, wanted in asked.items() if wanted == "true"]
@@ -247,7 +247,7 @@ def _one_process(given: dict[str, str], more: Sequence[str] = ()) -> list[Any]:
         command += [f"--{name.replace('_', '-')}={given[name]}"] if given.get(name) else []
     command += ["--page"] if given.get("page") == "true" else []
     command += ["--headset-wifi"] if given.get("headset_wifi") == "true" else []
-    t_pose = given.get("urdf_t_pose")  # The launch argument is in radians, but `--urdf-t-pose` is in degrees.
+    t_pose = given.get("urdf_t_pose")  # The argument `urdf_t_pose` is in radians, but `--urdf-t-pose` in degrees.
     command += ["-p", f"robot_follower.urdf_t_pose={t_pose}"] if t_pose else []
     if given.get("urdf") and _has_state_publisher(given["urdf"]):
         command += ["-p", "robot_follower.link_tf=false"]
@@ -259,7 +259,6 @@ def _one_process(given: dict[str, str], more: Sequence[str] = ()) -> list[Any]:
 
 
 def _others(given: dict[str, str], avatars: Sequence[str]) -> list[Any]:
-    """Return the launch actions that start RViz, the viewer and the recorder, if they are enabled."""
     from launch.actions import ExecuteProcess
     from launch_ros.actions import Node
 
@@ -285,7 +284,6 @@ def _others(given: dict[str, str], avatars: Sequence[str]) -> list[Any]:
 
 
 def _write_view(text: str) -> str:
-    """Write the RViz configuration into the log folder of this launch, and return its path."""
     from launch.logging import launch_config
 
     path = Path(launch_config.log_dir) / "avatar.rviz"
@@ -294,7 +292,6 @@ def _write_view(text: str) -> str:
 
 
 def _robot(given: dict[str, str]) -> list[Any]:
-    """Return the launch action of robot_state_publisher, or nothing if it is not installed or there is no robot."""
     from launch_ros.actions import Node
     from launch_ros.parameter_descriptions import ParameterValue
 
@@ -322,8 +319,6 @@ def _robot(given: dict[str, str]) -> list[Any]:
 
 
 def _has_state_publisher(robot: str) -> bool:
-    """Return whether robot_state_publisher is installed and can read the robot file, which must not be in MJCF
-    format."""
     if not robot or not robot_text(robot):
         return False
     from ament_index_python.packages import PackageNotFoundError, get_package_prefix

@@ -1,9 +1,9 @@
 """Main loop of a process that runs nodes: topics and timers in one thread, services and parameters in another.
 
 The executor of rclpy waits for about 60 services, timers and subscriptions. Before each callback the executor builds a
-list of them in Python, which takes longer than the callback. Therefore this loop waits only for topics and for the next
-timer. An executor in a second thread handles services, parameters and QoS events, which are rare. Both threads hold the
-lock of the hub while they run a callback.
+list of them in Python, which takes longer than the callback. Therefore the loop in `loop.py` waits only for topics and
+for the next timer. An executor in a second thread handles services, parameters and QoS events, which are rare. Both
+threads hold the lock of the hub while they run a callback.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mm_ros.base import ending
 from mm_ros.ros.hub import Hub, Inlet
 from mm_ros.ros.internals import Unattended, WaitSet, is_running
 
-LONGEST_NS = 500_000_000  # The loop waits at most this long [ns], so that a Ctrl-C takes effect after this time.
+LONGEST_NS = 500_000_000  # The loop waits at most 0.5 s, so that a Ctrl-C takes effect after at most 0.5 s.
 NEVER = 1 << 62
 OUTSIDE_NS = 400_000_000  # time [ns] between two searches for publishers in other processes
 
@@ -115,9 +115,9 @@ class _Services(SingleThreadedExecutor):
 
 
 class Loop:
-    """Main loop of a process. It runs its nodes until a call of `stop`, a Ctrl-C or the end of rclpy."""
+    """Main loop that runs the nodes of a process until a call of `stop`, a Ctrl-C or the end of rclpy."""
 
-    current: Loop | None = None  # the loop of `run_all` while it runs
+    current: Loop | None = None  # the loop of `run_all` while `run_all` is running
     by_executor = False
 
     def __init__(self) -> None:
@@ -139,8 +139,8 @@ class Loop:
         self._nodes.append(node)
 
     def attend(self, inlet: Inlet) -> None:
-        """Read the subscription of `inlet` in this loop. When the loop starts, the inlet also gets the latched data of
-        the other nodes in this process."""
+        """Read the subscription of `inlet` in the loop from now on. When the loop starts, the inlet also gets the
+        latched data of the other nodes in the process."""
         for part in (inlet.subscription, *inlet.subscription.event_handlers):
             part.callback_group = Unattended()
         self._look_ns = 0
@@ -215,8 +215,6 @@ class Loop:
         self._services = self._thread = None
 
     def _wait(self, context: Any) -> list[Inlet]:
-        """Wait until a message arrives, a function is posted or a timer is due. Return the inlets that have a
-        message."""
         now_ns = time.monotonic_ns()
         if now_ns >= self._look_ns or self._waiting is None:
             self._look_outside(context, now_ns)
@@ -265,7 +263,7 @@ class Loop:
         while self._tickers and self._tickers[0][0] <= now_ns:
             queued_ns, _, ticker = heapq.heappop(self._tickers)
             if queued_ns != ticker.queued_ns:
-                continue  # The timer was moved to an earlier time after this entry was queued.
+                continue  # The timer was moved to an earlier time after the present entry was queued.
             if ticker.due_ns > now_ns:
                 ticker.queued_ns = ticker.due_ns
                 self.schedule(ticker)

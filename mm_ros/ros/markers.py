@@ -44,7 +44,7 @@ ABOVE_FLOOR_M = 0.012
 SHORTEST_M = 1e-3
 FACING_M, FAN_STEPS = 0.7, 12
 SMALLEST_BALL_M, LARGEST_BALL_M = 0.06, 0.4
-VELOCITY_S = 0.2  # A velocity arrow is as long as the distance in this time [s].
+VELOCITY_S = 0.2  # A velocity arrow is as long as the distance that the joint moves in 0.2 s.
 TEXT_M = 0.09
 KEY_M = 0.1
 # Size and centre of the ellipsoid around a locked foot, as multiples of the horizontal distance from ankle to toes.
@@ -79,7 +79,6 @@ def _strip(name: str, index: int, color: Color, points: Any) -> Marker:
 
 
 def _lines(name: str, index: int, color: Color, pairs: Any, width: float) -> Marker:
-    """Make N lines from their start and end points `pairs` (N, 2, 3)."""
     out = _marker(name, index, Marker.LINE_LIST, color, (width, 0.0, 0.0))
     out.points = _points(pairs)
     return out
@@ -196,7 +195,6 @@ def found(name: str, places: Any, directions: Any) -> list[Marker]:
 
 
 def _trajectory(name: str, color: Color, places: Any, directions: Any) -> list[Marker]:
-    """Return a line through the positions `places`, and an arrow for each facing except the first."""
     line = _on_floor(places)
     tips = line + 0.25 * np.column_stack([np.asarray(directions, np.float64)[:, :2], np.zeros(len(line))])
     arrows = [_arrow(name, i, color, line[i], tips[i]) for i in range(1, len(line))]

@@ -35,22 +35,22 @@ from mm_ros.ros.starting import announced, begin, begun
 S = TypeVar("S", bound=Settings)
 
 DEFAULT_AFTER_NS = 1_000_000_000
-# Python switches between threads after this time [s]. Python's default of 5 ms would delay each tracker sample by up to
-# 5 ms.
+# Python switches between threads after GIL_SWITCH_S seconds. With Python's default of 5 ms, other threads would delay
+# each tracker sample by up to 5 ms.
 GIL_SWITCH_S = 0.0002
 
 
 class AvatarNode(Node):
     """Base class of all nodes of mm_ros.
 
-    A subclass sets `NAME`. Its `__init__` builds the stage, subscribes to topics by `listen`, and calls `start` last.
+    The `__init__` of a subclass builds the stage, subscribes to topics by `listen`, and calls `start` last.
     """
 
     NAME = ""
 
     def __init__(self, loop: Loop | None = None, **kwargs: Any) -> None:
-        """Make the node in the main loop `loop` of the process. By default this is the loop of `run_all`; if `run_all`
-        is not running, the node can be added to an executor of rclpy."""
+        """Make the node in the main loop `loop` of the process. If `loop` is None, the loop of `run_all` is used. If
+        `run_all` is not running either, the node can be added to an executor of rclpy."""
         super().__init__(self.NAME, **kwargs, start_parameter_services=False)
         self.loop = loop or Loop.current or ByExecutor()
         self.loop.add_node(self)
@@ -63,7 +63,7 @@ class AvatarNode(Node):
         self._accepting = False
         self._calibrated = False
         self._first_input_ns = 0
-        self.outputs = Outputs()  # checks that each output is plausible before it is published
+        self.outputs = Outputs()  # `outputs` checks that an output is plausible before it is published.
         self.health = Health(self, expects_input=bool(self.described.inputs))
         self._diagnostics = self.publisher("/diagnostics")
         self.create_service(Trigger, f"{self.NAME}/reset", self._on_reset)
@@ -76,7 +76,7 @@ class AvatarNode(Node):
 
     @classmethod
     def preload(cls) -> None:
-        """Load the compiled functions that the node needs. This method is called before processes are forked."""
+        """Load the compiled functions that the node needs, before processes are forked."""
 
     @property
     def avatar(self) -> str:
@@ -105,7 +105,7 @@ class AvatarNode(Node):
         """Subscribe to a topic. If `wire.KINDS` contains the topic, the callback gets dataclasses of mm_ros, otherwise
         messages.
 
-        If the callback raises MmRosError, the error is counted and logged. `name` replaces the name of the topic.
+        If the callback raises MmRosError, the error is counted and logged. `name` is another name for the topic.
         """
         t = graph.TOPICS[topic]
         kind = message_class(t.type)
@@ -200,14 +200,13 @@ class AvatarNode(Node):
         self.get_logger().info("ready")
 
     def reset(self) -> None:
-        """Clear all state of the node. Nodes with state override this method."""
+        """Clear all state of the node. Nodes with state override `reset`."""
 
     def apply_settings(self) -> None:
-        """Apply changed parameters to the stage. The method may raise MmRosError to refuse the new values."""
+        """Apply changed parameters to the stage. An `apply_settings` that raises MmRosError refuses the new values."""
 
     def loading(self, settings: list[Settings]) -> Callable[[], None] | None:
-        """Return a function that reads the files to which changed settings refer, or None if no file must be read. The
-        function is called in another thread."""
+        """Return a function that reads the files to which changed settings refer, or None if no file must be read."""
         return None
 
     def _loading(self, parameters: list[Parameter]) -> Callable[[], None] | None:
@@ -234,7 +233,7 @@ def of_kind(settings: list[Settings], kind: type[S]) -> S:
 def keep_running(groups: Sequence[Sequence[Callable[..., Node]]], args: list[str]) -> int:
     """Call `run_all` for each group of nodes in its own process. A process that a signal has killed is replaced.
 
-    A spare process waits to replace a killed one. DDS of other processes has already found the spare process, so that
+    A spare process waits to replace a killed one. Other processes have already found the spare process by DDS, so that
     its topics are connected within milliseconds.
     """
     return run_each([partial(run_all, makers, args) for makers in groups], partial(begun, args))
@@ -244,7 +243,7 @@ def run_all(makers: Sequence[Callable[..., Node]], args: list[str] | None = None
     """Run nodes in one process until Ctrl-C or SIGTERM, and return the exit code, which is 2 after a mistake of the
     user.
 
-    `executor` is a function that makes an executor of rclpy. It is needed for nodes that are not an AvatarNode.
+    `executor` is a function that makes an executor of rclpy, which nodes need that are not an AvatarNode.
     """
     try:
         begin(args)

@@ -60,7 +60,6 @@ class Observer(Node):
         self.create_subscription(message_class(t.type), t.name, callback, subscription_qos(t.qos))
 
     def _on_truth(self, msg: Any) -> None:
-        """Compare a true pose with the published pose of equal stamp, if the published pose has already arrived."""
         stamp_ns = stamp_from_ros(msg.header.stamp)
         if stamp_ns in self._poses:
             self._pair(*self._poses.pop(stamp_ns), msg)

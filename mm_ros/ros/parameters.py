@@ -33,7 +33,6 @@ def world_frame(given: str, config: str) -> str:
 
 
 def _values(name: str, tree: Any) -> list[str]:
-    """Return the values that the content of a parameter file gives to the parameter `name` in any node."""
     if not isinstance(tree, dict):
         return []
     own = tree.get("ros__parameters")
@@ -67,7 +66,8 @@ class LiveSettings:
     """The ROS parameters of a node, made from settings dataclasses. `current` holds the settings with the present
     values.
 
-    The function `on_change` is called after each change. If it raises MmRosError, the change is refused with its text.
+    The function `on_change` is called after each change. If `on_change` raises MmRosError, the change is refused with
+    the text of the error.
     """
 
     def __init__(self, node: Node, types: Sequence[type[Settings]], on_change: Callable[[], None]) -> None:
@@ -110,7 +110,7 @@ class LiveSettings:
         try:
             self._replace(parameters)
             return self.current
-        except Exception:  # `_set` will report the reason.
+        except Exception:  # The method `_set` will report the reason of the refusal.
             return None
         finally:
             self.current = before
@@ -123,7 +123,7 @@ class LiveSettings:
         changed = False
         for p in parameters:
             if p.name not in self._owner:
-                continue  # This parameter is no setting but use_sim_time or a QoS override.
+                continue  # Parameters such as use_sim_time and QoS overrides are no settings of the node.
             refuse_renamed(self._node_name, p.name, p.value)
             i = self._owner[p.name]
             spec = self._types[i].specs()[p.name]
@@ -136,7 +136,7 @@ class LiveSettings:
 
 
 def _declared(node: Node, name: str, default: Any, described: ParameterDescriptor) -> Any:
-    """Declare a ROS parameter. If its default is a float, an integer in the parameter file is accepted, too."""
+    """Declare a ROS parameter. If the default is a float, an integer in the parameter file is accepted, too."""
     given = overrides(node).get(name)
     if given is not None and given.type_ == Parameter.Type.INTEGER and isinstance(default, float):
         overrides(node)[name] = Parameter(name, value=float(given.value))

@@ -11,12 +11,12 @@ from mm_ros.ros.graph import Qos
 
 
 def publisher_qos(qos: Qos, depth: int = 0) -> QoSProfile:
-    """Return the QoS of a publisher. `depth` replaces the depth of the topic if `depth` is larger."""
+    """Return the QoS of a publisher. If `depth` is larger than the queue depth of the topic, `depth` is used."""
     return _profile(qos, qos.reliable, max(depth, qos.depth))
 
 
 def subscription_qos(qos: Qos) -> QoSProfile:
-    """Return the QoS of a subscription of a node. The depth is small, so that a node processes only the newest messages
+    """Return the QoS of a subscription of a node. The queue is short, so that a node processes only the newest messages
     after a stall."""
     return _profile(qos, qos.reliable if qos.live_reliable is None else qos.live_reliable, qos.live_depth)
 

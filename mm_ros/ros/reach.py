@@ -27,7 +27,7 @@ def settle_reach(unless_said: str = "") -> None:
     """
     if unless_said:
         os.environ.setdefault(RANGE, unless_said)
-    # Without this variable, Fast DDS reads DEFAULT_FASTRTPS_PROFILES.xml from the current folder.
+    # Without SKIP_DEFAULT_XML_FILE, Fast DDS reads DEFAULT_FASTRTPS_PROFILES.xml from the current folder.
     os.environ.setdefault("SKIP_DEFAULT_XML_FILE", "1")
     present = Path(os.environ.get(PROFILES, ""))
     # The environment names a profile of mm_ros, which a parent process may have set.

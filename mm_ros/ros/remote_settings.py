@@ -77,7 +77,7 @@ class RemoteSettings:
                 self._asked[node].add_done_callback(
                     lambda f, node=node, avatar=avatar, names=names: self._answered(avatar, node, names, f)
                 )
-        for node in self._asked.keys() - there:  # These nodes have ended. They are asked again after a restart.
+        for node in self._asked.keys() - there:  # A node that has ended is asked again after its restart.
             del self._asked[node]
 
     def _client(self, node: str) -> tuple[Any, Any]:

@@ -1,8 +1,8 @@
 """Writes an RViz configuration with displays for the topics and frames of the given avatars.
 
 The launch files write an RViz configuration at each start. The file `rviz/avatar.rviz` is the configuration for the
-default avatar. In RViz 14, a property is expanded only if its parents are expanded, `TF Prefix` and the name of a link
-are joined by a slash, a disabled display has no subscription, and `Namespaces` lists the disabled namespaces.
+default avatar. In RViz 14, a property is expanded only if its parents are expanded. RViz joins `TF Prefix` and the name
+of a link by a slash. A disabled display of RViz has no subscription. `Namespaces` lists the disabled namespaces.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def rviz_config(avatars: Sequence[str], world_frame: str = "map", robot: bool = 
 
 
 def _window(displays: list[Any], expanded: list[str], avatars: Sequence[str], world_frame: str) -> dict[str, Any]:
-    # The user sets a path with the last two tools.
+    # With the RViz tools SetGoal and PublishPoint the user sets a path.
     tools = ("MoveCamera", "Select", "FocusCamera", "Measure", "SetGoal", "PublishPoint")
     return {
         "Panels": [
@@ -74,7 +74,6 @@ def _window(displays: list[Any], expanded: list[str], avatars: Sequence[str], wo
 
 
 def _view(avatars: Sequence[str]) -> dict[str, Any]:
-    """Return an orbit view that follows the first avatar, from a distance at which all avatars are visible."""
     width = ROOM_M * (len(avatars) - 1)
     return {
         "Class": "rviz_default_plugins/Orbit", "Distance": min(4.5 + width, FARTHEST_M),

@@ -23,7 +23,7 @@ from mm_ros.robot.smpl import BodyGuard
 
 RATE_HZ = 50.0
 GUARD = GuardSettings()
-AHEAD = 45  # SONIC needs this number of predicted frames after the present frame, which are 0.9 s.
+AHEAD = 45  # SONIC needs 45 predicted frames (0.9 s) after the present frame.
 
 
 class SonicSender:
@@ -60,7 +60,7 @@ class SonicSender:
     def send(self, command: Command, base: F64) -> None:
         base = np.concatenate([base[:3], rot.multiply(base[3:], rot.inverse(self._figure.front))])
         if self._kind == "sonic_planner":
-            # This message selects the planner and starts the control of the robot. mm_ros never stops the control,
+            # The command message selects the planner and starts the control of the robot. The control is never stopped,
             # because a robot without control falls.
             if self._frame % RATE_HZ == 0:
                 self._socket.send(formats.sonic_command(True, False, True))

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 ROOM_M = 5.0  # distance between the rooms of two neighbouring users [m]
 MOST = 64
-RATE = 90.0  # The number of avatars in a process is chosen for this rate of poses [Hz].
+RATE = 90.0  # The number of avatars in a process is chosen for 90 poses per second.
 # OVERHEAD is the CPU time of a frame divided by the CPU time of its stages: with 16 avatars, a frame took 0.75 ms, of
 # which the stages took 0.35 ms. Avatars in one process delay each other if they use more than the share FILLED of a
 # core.
@@ -34,7 +34,7 @@ class User:
     avatar: str
     seed: int = 0
     place: str = ""  # position of the user's room in the world [m], as "x,y"
-    trackers: str = ""  # name of the tracker source, or empty for the source in the parameter file
+    trackers: str = ""  # name of the user's tracker source; empty: the source in the parameter file
     path: str = ""
     database: str = ""
 
@@ -101,8 +101,7 @@ def _is_number(value: object) -> bool:
 def in_processes(users: Sequence[T], per_process: int, cores: int = 1) -> list[list[T]]:
     """Distribute users evenly over processes with at most `per_process` users each.
 
-    If there are enough CPU cores, a process gets only half of this number, so that its avatars wait less for each
-    other.
+    If there are enough CPU cores, a process gets half as many users, so that its avatars wait less for each other.
     """
     count = math.ceil(len(users) / per_process)
     count = max(count, min(cores, math.ceil(2 * len(users) / per_process)))

@@ -24,7 +24,7 @@ _announcing: Node | None = None
 def begin(args: Sequence[str] | None = None) -> None:
     """Initialize ROS with the arguments `args` and make a temporary node, by which other processes find this process.
 
-    A second call has no effect. Raise MmRosError for an unreadable parameter file or an unknown argument.
+    A second call of `begin` has no effect. Raise MmRosError for an unreadable parameter file or an unknown argument.
     """
     global _announcing
     if _announcing is not None:
@@ -45,7 +45,7 @@ def begin(args: Sequence[str] | None = None) -> None:
 
 
 def announced() -> None:
-    """Remove the temporary node that `begin` has made. The nodes of this process must exist before this call."""
+    """Remove the temporary node that `begin` has made. Call `announced` only after the nodes of the process exist."""
     global _announcing
     if _announcing is not None:
         node, _announcing = _announcing, None

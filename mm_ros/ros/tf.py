@@ -32,12 +32,12 @@ def _fill(t: TransformStamped, stamp: object, p: list[float], q: list[float]) ->
 
 
 class SerializedTf:
-    """Serialized TFMessage with fixed frame names, in which only numbers change. The serialization by rclpy would take
-    about 20 times as long."""
+    """Serialized TFMessage with fixed frame names, in which only numbers change, because rclpy would need about 20
+    times as long to serialize a new message."""
 
     def __init__(self, transforms: list[TransformStamped]) -> None:
-        # CDR aligns numbers relative to the end of its 4-byte header. 4 spare bytes before the header align them in
-        # memory, too.
+        # CDR aligns numbers relative to the end of its 4-byte header; 4 spare bytes before the header align the numbers
+        # in memory, too.
         store = bytearray(4) + bytearray(serialize_message(TFMessage(transforms=transforms)))
         self._raw = memoryview(store)[4:]
         self._words = np.frombuffer(store, "<u4", len(store) // 4)
@@ -92,7 +92,6 @@ class PoseTf:
 
 
 def _offsets(transforms: list[TransformStamped]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the byte offsets of the stamp and of the 7 numbers of each transform in a serialized TFMessage."""
     at, stamps, numbers = 4, [], []
     for t in transforms:
         at = -(-at // 4) * 4

@@ -1,7 +1,7 @@
 """Fast conversion between dataclasses of mm_ros and serialized messages, by templates instead of rclpy's conversion.
 
-The results equal those of the ordinary conversion by rclpy. A message with new strings or sequence lengths is converted
-in the ordinary way, and a template is made for the next messages of this kind.
+The results of the fast conversion equal those of the ordinary conversion by rclpy. A message with new strings or
+sequence lengths is converted in the ordinary way, and a template is made for the next messages of this kind.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ class _Trackers(_Form):
         self._rows = [
             (
                 role_index(t.role),
-                template.view(f"trackers.{i}.pose.position.x", 13),                template.view(f"trackers.{i}.state"),
+                template.view(f"trackers.{i}.pose.position.x", 13),
+                template.view(f"trackers.{i}.state"),
                 template.view(f"trackers.{i}.sampled.sec"),
                 template.view(f"trackers.{i}.sampled.nanosec"),
             )
@@ -110,7 +111,7 @@ class _Trajectory(_Form):
         super().__init__(template, msg)
         self._source = msg.source
         self._moved = template.view("new_from_old.position.x", 7)
-        self._now = template.view("position", 7)  # position, velocity, yaw, `yaw_sigma`, `height_ratio`
+        self._now = template.view("position", 7)
         self._times = template.view("times")
         self._ahead = [template.view(name).reshape(-1, 2) for name in ("positions", "directions")]
         self._feet = template.view("feet") if len(msg.feet) else None
@@ -202,14 +203,14 @@ def _pose(view: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Kind:
-    """Conversions of one message type. The function `handed` returns a read-only copy of a dataclass, equal to what a
-    subscriber would receive by a message."""
+    """The conversion functions of one message type. The function `handed` returns a read-only copy of a dataclass,
+    equal to what a subscriber would receive by a message."""
 
     to_ros: Callable[[Any], Any]
     from_ros: Callable[[Any], Any]
     handed: Callable[[Any], Any]
     form: type[_Form] | None = None
-    # Dataclasses for which this function returns equal keys can use one template.
+    # Dataclasses for which `shape` returns equal keys can use one template.
     shape: Callable[[Any], Any] = lambda _: None
 
 

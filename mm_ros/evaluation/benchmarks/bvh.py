@@ -3,7 +3,7 @@
     python -m mm_ros.evaluation.benchmarks.bvh FILE_OR_FOLDER… [--limit 12] [--json FILE]
 
 Two durations are measured: `read` is the time to parse a file, and `whole` is the time until the global joint positions
-of all frames are computed. bvhio computes positions slowly, so its positions are compared in a few frames only.
+of all frames are computed. The joint positions of bvhio are compared in a few frames only, because bvhio is slow.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def run(paths: list[Path], limit: int, json_file: Path | None = None) -> dict[st
     except ImportError as error:
         raise MmRosError(f"{error.name} is not installed: {setup_command('bench')}") from error
     files = find_files(paths)[:limit]
-    ours_whole(files[0])  # numba compiles all functions in this call, before the measurement.
+    ours_whole(files[0])  # The first call compiles all functions before the measurement.
     rows = [compare(f, slow=True) for f in files]
     total = {k: sum(r[k] for r in rows) for k in rows[0] if k.endswith("_s")}
     out = {

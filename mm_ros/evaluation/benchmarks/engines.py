@@ -25,7 +25,8 @@ from mm_ros.tracking.simulation import Simulation
 Tell = Callable[[str, int, int], None]
 INTERVALS = (0.01, 0.1, 1.0)
 HALFLIVES = (0.01, 0.1, 1.0)
-# For each engine: its name, time per frame [ms] and memory [MB] in tables 5.5 and 5.6 of Szkaradek 2024.
+# PAPER holds the name, the time per frame [ms] and the memory [MB] of each engine in Szkaradek 2024, tables 5.5 and
+# 5.6.
 PAPER = {"search": ("MM", 0.13, 557.0), "learned": ("LMM_Big", 0.37, 7.4), "state_machine": ("FSM", 0.12, 1.6)}
 PARTS = ("positions", "rotations", "velocities", "angular_velocities", "contacts", "tags", "features")
 
@@ -54,8 +55,6 @@ def contenders(base: AvatarSettings, effects: bool) -> list[Contender]:
 
 
 class _Timed:
-    """Wrapper of a matcher stage that measures the duration of each step."""
-
     def __init__(self, stage: Any) -> None:
         self.stage, self.took_s = stage, list[float]()
 
@@ -160,7 +159,7 @@ def _grown(asked: tuple[str, Path, str]) -> float:
 
     engine, path, model = asked
     settings = MatcherSettings(engine=engine, model=model)
-    LearnedModel()  # This call loads onnxruntime, so that its memory is not counted.
+    LearnedModel()  # onnxruntime is loaded before the measurement, so that its memory is not counted.
     MatcherStage(MatcherSettings(engine="learned"), LearnedModel().digest, learned=LearnedModel()).warm_up()
     before = _resident_mb()
     learned = load_learned(settings)

@@ -48,7 +48,7 @@ from mm_ros.tracking.simulation import resample, sample_times
 
 RATE = 60.0
 METHODS = ("follow", "decompose", "gmr")
-AT_LIMIT = 0.005  # A joint nearer to its limit than this share of its range counts as being at the limit.
+AT_LIMIT = 0.005  # A joint whose distance from its limit is below 0.5 % of its range counts as being at the limit.
 JUMP_RAD = 0.3
 JOINTS = {
     "left leg": (LEFT_UPPER_LEG, LEFT_LOWER_LEG, LEFT_FOOT),
@@ -234,7 +234,6 @@ def _feet(
 def _balance(
     figure: Figure, links: Sequence[dict[str, F64]], soles: dict[str, F64], contact: NDArray[np.bool_]
 ) -> dict[str, Any]:
-    """Measure where the robot's centre of mass is on the floor, relative to the polygon around the standing feet."""
     parts = [p for p in figure.robot.parts.values() if p.mass > 0]
     if not parts:
         return {}
@@ -252,7 +251,8 @@ def _balance(
 
 
 def outside_of(points: F64, at: F64) -> float:
-    """Return the distance of the point `at` from the convex hull of `points` in the plane, or 0 if it is inside."""
+    """Return the distance of the point `at` from the convex hull of `points` in the plane, or 0 if the point is
+    inside."""
     order = points[np.lexsort((points[:, 1], points[:, 0]))]
     hull: list[F64] = []
     for half in (order, order[::-1]):

@@ -19,7 +19,7 @@ from mm_ros.search import Engine
 from mm_ros.search.interface import I64
 
 GROWTH = (16_000, 32_000, 64_000, 125_000, 250_000, 500_000, 1_000_000)
-_ROUND_S = 0.7  # The longest time [s] of one search method in a round. Slow methods answer fewer queries.
+_ROUND_S = 0.7  # A search method gets at most _ROUND_S seconds per round. Slow methods answer only some of the queries.
 Say = Callable[[str], None]
 
 
@@ -59,7 +59,7 @@ def measure(case: Case, stream_name: str, rounds: int, others: bool, pace: float
     times: dict[str, list[F32]] = {c.name: [] for c in contenders}
     frames: dict[str, I64] = {}
     asked = {c.name: _which(c, stream) for c in contenders}
-    for turn in range(rounds + 1):  # Round 0 is a warm-up and is not counted.
+    for turn in range(rounds + 1):  # Round 0 is a warm-up that does not count.
         for contender in contenders:
             took, found = contender.run(stream, asked[contender.name])
             frames[contender.name] = found

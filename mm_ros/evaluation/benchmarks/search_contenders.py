@@ -22,7 +22,8 @@ from mm_ros.search.engine import search_at
 from mm_ros.search.interface import I64
 from mm_ros.search.tree.simd import LEAN
 
-# A function that answers some queries of a stream and returns the time [µs] and the found frame of each query.
+# A `Run` is a function that answers some queries of a stream and returns the time [µs] and the found frame of each
+# query.
 Run = Callable[[Stream, I64], tuple[F32, I64]]
 
 

@@ -42,7 +42,7 @@ class Stream:
     """Queries recorded from a running matcher, which plays the result of each query before it makes the next query."""
 
     queries: F32
-    bounds: F32  # The cost of playing the current clip on. A search returns only frames with a lower cost.
+    bounds: F32  # A search returns only frames whose cost is below the cost of playing the current clip on.
     currents: I64
 
 
@@ -156,7 +156,7 @@ def stick_trajectories(frames: int, seed: int) -> F32:
     """Return the features of the desired trajectories of a simulated joystick that moves at random. Velocity and facing
     follow the joystick as critically damped springs."""
     rng = np.random.default_rng(seed)
-    y, dt = 4 * np.log(2) / 0.27 / 2, 1 / RATE  # The spring has a half-life of 0.27 s.
+    y, dt = 4 * np.log(2) / 0.27 / 2, 1 / RATE  # The velocity spring has a half-life of 0.27 s.
     velocity, acceleration, goal = np.zeros(2), np.zeros(2), np.zeros(2)
     yaw, turning, facing, left = 0.0, 0.0, 0.0, 0
     out = np.empty((frames, TRAJECTORY), np.float32)
@@ -165,7 +165,7 @@ def stick_trajectories(frames: int, seed: int) -> F32:
             left, direction = int(rng.uniform(0.5, 3) * RATE), rng.uniform(-np.pi, np.pi)
             speed = rng.choice(
                 [0, 0.5, 0.9, 1.2, 1.5], p=[0.15, 0.15, 0.25, 0.3, 0.15]
-            )  # speeds of walking [m/s] and their probabilities
+            )  # possible speeds of the simulated user [m/s] and their probabilities
             goal = speed * np.array([np.cos(direction), np.sin(direction)])
             new = direction if rng.random() < 0.8 else rng.uniform(-np.pi, np.pi)
             facing = yaw + (new - yaw + np.pi) % (2 * np.pi) - np.pi if speed else facing

@@ -32,14 +32,14 @@ from mm_ros.trajectory.path import PathSettings, PathStage
 RATE, DT = 60, 1 / 60
 AHEAD_S, AFTER_S = 2.5, 2.5  # duration [s] of a run before and after the change of the input
 TURNS_DEG, REPEATS = (45, 90, 180), 6
-OVERSHOOTS_DEG = 30.0  # Overshoot is measured after the heading error [deg] has first fallen below this value.
+OVERSHOOTS_DEG = 30.0  # Overshoot is measured after the heading error has first fallen below 30°.
 FACING_DEG, STOPPED_M_S, STARTED = 5.0, 0.15, 0.9
-STEADY_S = 1.5  # The motion counts as steady after this time [s] since the last change of the input.
+STEADY_S = 1.5  # The motion counts as steady 1.5 s after the last change of the input.
 GLIDE_M_S, GLIDES_S, MOVES_M_S = 0.2, 0.3, 0.5
 NEVER_S = AFTER_S
 PATH_SPEED = 1.2
-KEY_S = 1.0  # The avatar is assumed to reach a key point of a path at most this time [s] early or late.
-SPEED_BANDS = np.array([0.2, 0.7, 1.6, 3.0])  # Pops are compared in these bands of speed [m/s]: fast gaits have more.
+KEY_S = 1.0  # The avatar is assumed to reach a key point of a path at most 1 s early or late.
+SPEED_BANDS = np.array([0.2, 0.7, 1.6, 3.0])  # Pops are compared in separate bands of speed [m/s].
 PATHS: dict[str, tuple[tuple[float, float], ...]] = {
     "square": ((0, 0), (4, 0), (4, 4), (0, 4), (0, 0)),
     "eight": ((0, 0), (2, 1.5), (4, 0), (6, -1.5), (8, 0), (6, 1.5), (4, 0), (2, -1.5), (0, 0)),
@@ -49,15 +49,15 @@ SPEEDS = ((0.8, 0.8, 1.2, 1.2, 1.2), (1.2, 1.0, 0.8, 0.8, 1.2, 1.2, 1.0, 1.0, 1.
 
 
 # Each variant has three times [s]: between searches, between forced searches, and until 99 % of a pose offset has
-# decayed. All variants except the last are those of Szkaradek 2024, table 5.2. The last variant differs from "high
-# search" only in the forced search.
+# decayed. All variants except the last are those of Szkaradek 2024, table 5.2. The last variant differs from the
+# variant "high search" only in the forced search.
 VARIANTS = {
     "standard": (0.1, 0.1, 0.1), "no inertia": (0.1, 0.1, 0.0),
     "high search": (1.0, 1.0, 0.1), "low search": (0.01, 0.01, 0.01),
     "high decay": (0.1, 0.1, 1.0), "low decay": (0.1, 0.1, 0.01),
     "high search high decay": (1.0, 1.0, 1.0), "high search, forced at once": (1.0, 0.0, 0.1),
 }  # fmt: skip
-# A spring needs this number of half-lives until 99 % of an offset has decayed.
+# A spring needs DECAY_PER_HALFLIFE half-lives (3.3) until 99 % of an offset has decayed.
 DECAY_PER_HALFLIFE = math.log(100.0) / (2.0 * math.log(2.0))
 
 
@@ -271,7 +271,6 @@ def _of_speed(r: Ridden, s: Stream) -> dict[str, float]:
 
 
 def _now(r: Ridden) -> F64:
-    """Return the speed [m/s] of the avatar's root, averaged over 0.1 s."""
     moved = np.linalg.norm(np.gradient(r.root[:, :2], DT, axis=0), axis=1)
     return np.convolve(moved, np.ones(7) / 7, "same")
 
@@ -310,10 +309,10 @@ def ride_paths(rider: Rider) -> tuple[dict[str, Any], list[Ridden]]:
         rides.append(rider.walk(path))
         speed, asked = rides[-1].speed, np.linalg.norm(rides[-1].velocity, axis=1)
         for key, wanted, when in zip(PATHS[name][1:-1], own[1:-1], path.keys_when[1:-1], strict=True):
-            first = max(0, round((when - KEY_S) * RATE))  # Only this time is searched: a path may pass a point twice.
+            first = max(0, round((when - KEY_S) * RATE))  # The time is limited, because a path may pass a point twice.
             part = rides[-1].root[first : round((when + KEY_S) * RATE), :2]
             near = first + int(np.argmin(np.linalg.norm(part - key, axis=1)))
-            goal = float(asked[max(0, near - 12) : near + 12].mean())  # A path is slower than `wanted` in bends.
+            goal = float(asked[max(0, near - 12) : near + 12].mean())  # A path is slower in bends.
             errors.append(abs(float(speed[near]) / min(goal, wanted) - 1))
     all_of = np.concatenate(away)
     out = {"path_deviation_m": {"mean": float(all_of.mean()), "median": float(np.median(all_of)),

@@ -32,8 +32,8 @@ THESIS_POSES = {0.3: 6932, 0.1: 5715}
 
 
 def part_of(clips: Sequence[Clip], share: float, seed: int = 0) -> list[Clip]:
-    """Choose whole clips at random until they contain `share` of all frames. The clips of a smaller share are also in
-    each larger share."""
+    """Choose whole clips at random until they contain `share` of all frames. The clips that are chosen for a small
+    share are also chosen for each larger share."""
     if not 0 < share <= 1:
         raise MmRosError(f"share of the database: expected above 0, up to 1, came {share}")
     wanted = share * sum(len(c) for c in clips)

@@ -1,8 +1,8 @@
 """Baseline for the latency of the graph: nodes that pass on messages of the same sizes without any computation.
 
-Run `python -m mm_ros.ros.bench.floor AVATAR RATE [HOP …]`. Each HOP is the name of a node that receives a message and
-publishes the next one; without a HOP, all of them run in this process. The HOP `one_hop` publishes the /tf messages of
-the trackers and of the pose without intermediate nodes.
+Run `python -m mm_ros.ros.bench.floor AVATAR RATE [HOP …]`. Each HOP is the number of a topic in `HOPS`, for which a
+node publishes messages. Without a HOP, the nodes of all topics run in one process. If HOP is `one_hop`, one node
+publishes the /tf messages of the trackers and of the pose, and there are no other nodes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from mm_ros.ros.node import run_all
 from mm_ros.ros.qos import message_class, publisher_qos, subscription_qos
 from mm_ros.ros.tf import PoseTf, TrackerTf
 
-WAKE_S = 0.5  # A Ctrl-C takes effect after at most this time [s].
+WAKE_S = 0.5  # A Ctrl-C takes effect after at most WAKE_S seconds.
 HOPS = ("trackers", "body_orientation", "trajectory", "matched_pose", "/tf")
 
 
@@ -66,8 +66,8 @@ class Executor(LeanExecutor):
 class Samples:
     """Time stamps of samples at a fixed rate, for a timer that ticks at an equal rate.
 
-    The stamps are aligned with the earliest tick. If they were aligned with a late tick, each later sample would have
-    to wait for the next tick.
+    The stamps are aligned with the earliest tick of the timer. If the stamps were aligned with a late tick, each later
+    sample would have to wait for the next tick.
     """
 
     def __init__(self, rate: float) -> None:

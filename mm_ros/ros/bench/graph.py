@@ -31,9 +31,10 @@ from mm_ros.ros.reach import settle_reach
 
 START_S = 120.0
 SETTLE_S = 2.0
-# The number of samples may be this share below the expected number, because the rate of the source fluctuates.
+# A measurement is accepted if at most 1 % of the expected samples are missing, because the rate of the source
+# fluctuates.
 SHORT_TOLERANCE = 0.01
-GRACE_S = 0.5  # Samples that are younger than this [s] do not count as lost, because they may still be in transport.
+GRACE_S = 0.5  # Samples younger than GRACE_S seconds do not count as lost, because they may still be in transport.
 TICKS = os.sysconf("SC_CLK_TCK")
 
 Say = Callable[[str], None]
@@ -49,15 +50,14 @@ class Plan:
     avatar_rate: int = 90
     record: bool = False
     disturb: bool = False
-    against: Path | None = None  # folder of another version of mm_ros, to compare with
+    against: Path | None = None  # folder of another version of mm_ros, whose latency is measured for comparison
 
 
 class Listener:
-    """Receives messages of /tf and stores them with their arrival times. The messages are decoded after the
-    measurement.
+    """Receives messages of /tf and stores them with their arrival times, to decode them after the measurement.
 
-    No executor of rclpy is used, because it is too slow for 24 avatars. `poses` names avatars whose topic `pose` is
-    also read, as a program of a user would do.
+    No executor of rclpy is used, because an executor is too slow for 24 avatars. `poses` names avatars whose topic
+    `pose` is also received, as a program of a user would do.
     """
 
     def __init__(self, poses: Sequence[str] = ()) -> None:
@@ -146,7 +146,7 @@ def floor_commands(kind: str, rate: int) -> list[list[str]]:
 @dataclass
 class Running:
     pids: list[int]
-    check: Callable[[], None]  # This function raises MmRosError if a process has ended.
+    check: Callable[[], None]  # `check` raises MmRosError if a process has ended.
 
 
 @contextmanager
@@ -225,8 +225,6 @@ def wait_for_all(listener: Listener, avatars: int, check: Callable[[], None]) ->
 
 
 def _latencies(listener: Listener, ended_ns: int) -> dict[str, Any]:
-    """Return for each percentile the largest latency among the avatars. Samples before the first pose of an avatar do
-    not count."""
     sent, arrived = listener.stamps()
     worst: dict[str, float] = {}
     lost = count = 0
@@ -300,8 +298,6 @@ def run_bench(plan: Plan, say: Say) -> dict[str, Any]:
 
 
 def _variants(plan: Plan, rate: int, folder: Path) -> dict[str, Callable[[], dict[str, Any]]]:
-    """Return the measurements of all variants of the graph at one rate; the variants are measured alternately."""
-
     def floor(kind: str) -> Callable[[], dict[str, Any]]:
         return lambda: measure(floor_commands(kind, rate), 1, plan.seconds, folder, poses=False, rate=rate)
 
@@ -333,11 +329,10 @@ def record_command(folder: Path) -> list[str]:
 
 
 def _python_of(checkout: Path) -> list[str]:
-    """Return the command that runs a Python module of another version of mm_ros in the folder `checkout`."""
     python = checkout.absolute() / ".venv" / "bin" / "python"
     if not python.exists():
         raise MmRosError(f"--against {checkout}: {python} does not exist; run `make venv` in that checkout")
-    # With these environment variables, the other version would load the messages and libraries of this version.
+    # The variables in `ours` would make the other version load the messages and libraries of this version.
     ours = ("LD_LIBRARY_PATH", "AMENT_PREFIX_PATH", "PYTHONPATH", "_ROS_WHEELS_BOOTSTRAP_COMPLETE")
     return ["env", *(word for name in ours for word in ("-u", name)), str(python), *module_command("")[1:3]]
 

@@ -22,7 +22,7 @@ from mm_ros.ros.reach import settle_reach
 
 SESSION_S = 120  # duration of the recorded session [s], which is played again and again
 PARTS = 12  # number of measurements per hour
-# The memory in this number of first measurements is not counted, because buffers and logs are still filling.
+# The first WARM_PARTS measurements of the memory do not count, because buffers and logs are still filling.
 WARM_PARTS = 2
 START_S = 120.0
 
@@ -54,7 +54,6 @@ class Ears:
         self._listen("/tf", 8, self._pose)
 
     def _listen(self, topic: str, at: int, callback: Callable[[bytes, int], None]) -> None:
-        """Subscribe to the serialized messages of a topic; `at` is the byte offset of the stamp in a message."""
         t = graph.TOPICS[topic]
         kind, qos = message_class(t.type), publisher_qos(t.qos)
 
@@ -108,8 +107,6 @@ def anonymous_mb(pids: list[int]) -> float:
 
 
 def _summary(parts: dict[str, list[float]], say: Say) -> dict[str, Any]:
-    """Compute the growth of the memory by a line fit, and the change of the latency from the first to the last third of
-    the measurements."""
     memory, late = (np.array(parts[k][WARM_PARTS:]) for k in ("memory_mb", "p50_ms"))
     growth = 100 * float(np.polyfit(np.arange(len(memory)), memory, 1)[0]) * (len(memory) - 1) / float(memory[0])
     third = max(len(late) // 3, 1)

@@ -13,7 +13,7 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.ros.bench.webxr import FLAGS, START_S, await_page, browser, figures, own_address
 
 KEYS = ("KeyW", "KeyA", "KeyS", "KeyD")
-HELD_S = (0.15, 0.45)  # minimum and maximum time [s] for which a key is held or released
+HELD_S = (0.15, 0.45)  # minimum and maximum time [s] for which a simulated key is held or released
 
 
 def key_latency(

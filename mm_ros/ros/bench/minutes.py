@@ -27,7 +27,7 @@ from mm_ros.ros.bench.graph import (
 from mm_ros.ros.bench.hour import anonymous_mb
 
 PARTS = 6
-CHUNK_S = 10.0  # The received messages are counted each time that this many seconds have passed.
+CHUNK_S = 10.0  # The received messages are counted every CHUNK_S seconds.
 
 
 def run_minutes(minutes: float, avatars: int, rate: int, say: Say) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def _watch(listener: Listener, pid: int, part_s: float, per_second: int, check: 
             count.add(listener)
         memory.append(anonymous_mb(family(pid)))
         late, lost = count.taken()
-        due = round(per_second * (part_s - (0.0 if i else GRACE_S)))  # The newest samples count later.
+        due = round(per_second * (part_s - (0.0 if i else GRACE_S)))
         p50, p99 = (float(v) for v in np.percentile(late if len(late) else [np.nan], [50, 99]))
         parts.append({"p50": round(p50, 3), "p99": round(p99, 3), "lost": lost, "poses": len(late)})
         say(
@@ -101,7 +101,7 @@ class _Count:
                 elif stamp >= self._from_ns:  # Samples that were sent before the count began do not count as lost.
                     self._lost += 1
             for stamp in [s for s in poses if s < old_ns]:
-                del poses[stamp]  # The tracker sample of this pose has arrived before the count began.
+                del poses[stamp]  # The tracker sample of the pose has arrived before the count began.
 
     def taken(self) -> tuple[list[float], int]:
         late, lost = self._late_ms, self._lost

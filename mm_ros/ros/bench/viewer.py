@@ -16,7 +16,7 @@ from mm_ros.base.own_python import module_command
 from mm_ros.ros.bench.graph import Say, graph_commands, measure, measuring, median_of
 from mm_ros.web.access import TOKEN_VARIABLE, new_token
 
-LEAST_FRAMES_PER_S = 15.0  # If the test client receives fewer frames per second, the measurement does not count.
+LEAST_FRAMES_PER_S = 15.0  # A measurement with fewer frames per second at the test client does not count.
 
 
 def viewer_commands(port: int, said: Path) -> list[list[str]]:
@@ -35,7 +35,7 @@ def run_bench(mode: str, rate: int, seconds: float, rounds: int, say: Say) -> di
 
 def _rounds(mode: str, rate: int, seconds: float, rounds: int, say: Say, folder: Path) -> dict[str, Any]:
     without, beside, frames = [], [], []
-    for i in range(rounds):  # Both run in turns, so that other load affects both.
+    for i in range(rounds):  # The graph with and without viewer is measured in turns.
         graph, said = graph_commands(mode, 1, rate, folder), folder / f"page{i}.json"
         without.append(measure(graph, 1, seconds, folder))
         beside.append(measure([*graph, *viewer_commands(_free_port(), said)], 1, seconds, folder))

@@ -30,13 +30,13 @@ from mm_ros.ros.qos import listener_qos, message_class
 from mm_ros.web.access import CODE_VARIABLE, TOKEN_VARIABLE, address, new_token
 
 START_S, SETTLE_S, MINUTES_S = 240.0, 6.0, 120.0
-ECHO_BYTES = 688  # size of a pose message
+ECHO_BYTES = 688  # size of the message with a pose in bytes
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-timer-throttling", "--no-first-run"]
 
 Samples = list[tuple[float, float]]  # time [s], value
 
 # This script simulates a headset in the page. A web worker triggers the frames, because timers and animation frames of
-# a browser window do not reach the rate of a headset. Each frame is also sent to the echo server.
+# a browser window do not reach the rate of a headset. The script also sends each frame to the echo server.
 SIMULATED = """async ([hz, echoPort, echoBytes, most]) => {
   const P = mmRosPage, r = P.room.renderer, space = new EventTarget(), session = new EventTarget();
   r.setAnimationLoop(null); r.render = () => {};
@@ -154,8 +154,6 @@ def own_address(port: int) -> str:
 
 
 def _measure(page: Any, debug: Any, seconds: float, pids: list[int]) -> tuple[Samples, Samples]:
-    """Measure for `seconds`, and return the memory of the graph [MB] every 5 s and the memory of the page [MB] every
-    minute, each with its time [s]."""
     began, memory, heap = time.monotonic(), Samples(), Samples()
     while (t := time.monotonic() - began) < seconds:
         memory.append((round(t, 1), round(anonymous_mb(pids), 2)))
@@ -167,7 +165,6 @@ def _measure(page: Any, debug: Any, seconds: float, pids: list[int]) -> tuple[Sa
 
 
 def _heap_mb(debug: Any) -> float:
-    """Return the memory [MB] that the JavaScript objects of the page use after a garbage collection."""
     debug.send("HeapProfiler.collectGarbage")
     return round(float(debug.send("Runtime.getHeapUsage")["usedSize"]) / 1e6, 2)
 
@@ -226,8 +223,6 @@ def _await_poses(page: Any, ended: Callable[[], str]) -> None:
 
 
 class _Stamps:
-    """Receives the stamps of the topic `trackers` in a thread."""
-
     def __enter__(self) -> _Stamps:
         self.ns: list[int] = []
         self.on = False

@@ -29,7 +29,7 @@ KEPT_STEPS = 64
 class InputSettings(Settings):
     timeout: float = setting(
         0.5,
-        "If the newest input of `joy`, `cmd_vel` or the page is older than this time, the stick counts as released. "
+        "If the newest input of `joy`, `cmd_vel` or the page is older than `timeout`, the stick counts as released. "
         "Larger values bridge longer gaps in the input.",
         "s",
         0.05,

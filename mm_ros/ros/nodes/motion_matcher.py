@@ -46,13 +46,13 @@ SEARCH_WARN_S, SEARCH_ERROR_S = 0.005, 0.05
 class DatabaseSettings(Settings):
     database: str = setting(
         "",
-        "Pose database (.mmdb) to search. If empty, the procedural database that mm_ros generates is used; the engine "
-        "`learned` then needs no database.",
+        "Pose database (.mmdb) to search. If `database` is empty, the procedural database that mm_ros generates is "
+        "used; the engine `learned` then needs no database.",
         file=".mmdb",
     )
     control: str = setting(
-        "vr", "Input that steers the avatar. Unless the value is vr, `steered_features` replaces `features`. `mm_ros "
-        "up` and the launch files set this parameter.", choices=CONTROLS, live=False,
+        "vr", "Input that steers the avatar. Unless `control` is vr, `steered_features` replaces `features`. `mm_ros "
+        "up` and the launch files set `control`.", choices=CONTROLS, live=False,
     )
     features: str = setting(
         VR, "Feature layout of the procedural database: vr, steered or a YAML file. Database files state their layout.",
@@ -64,7 +64,8 @@ class DatabaseSettings(Settings):
         "longer than the search itself.",
     )
     follow: str = setting(
-        "", "Follow only trajectories with this `source`. If empty, follow the source of the first trajectory received."
+        "", "Follow only trajectories with this `source`. If `follow` is empty, follow the source of the first "
+        "trajectory received.",
     )
 
 
@@ -150,7 +151,7 @@ class MotionMatcher(AvatarNode):
         self._stage.explain = subscribed and self.settings(DatabaseSettings).runners_up
         result = self._stage.step(trajectory)
         if result is None:
-            self.health.dropped += 1  # The trajectory is late or a duplicate.
+            self.health.dropped += 1  # The stage ignores a trajectory that is late or a duplicate.
             return
         pose, match = result
         self.outputs.pose(pose, moved=not is_identity(trajectory.new_from_old))
@@ -229,7 +230,7 @@ def files_of(settings: list[Settings]) -> Files:
 
 def opened(settings: MatcherSettings, files: Files) -> Opened:
     """Open the learned model and the database that the settings name. If no database is named, a learned model uses the
-    short form of its database that the model file contains."""
+    extract of a database that its model file contains."""
     learned, path = load_learned(settings), files[0]
     if learned is not None and not path:
         return Opened(learned, learned.digest, [])

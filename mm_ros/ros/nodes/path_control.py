@@ -19,7 +19,7 @@ from mm_ros.ros.node import AvatarNode
 from mm_ros.trajectory.path import PathSettings, PathStage
 
 PERIOD_S, DRAW_S = 1 / 60, 1 / 30
-DRAWN_POINTS = 200  # The page draws a path with at most this number of points.
+DRAWN_POINTS = 200  # The page draws a path with at most 200 points.
 
 
 class PathControl(AvatarNode):

@@ -29,7 +29,7 @@ RETRY_S = 2.0
 @dataclass(frozen=True)
 class EstimatorSettings(Settings):
     camera: str = setting(
-        "", "Webcam number, video file, or folder of images. If empty, use the topic `image`.", live=False
+        "", "Webcam number, video file, or folder of images. If `camera` is empty, use the topic `image`.", live=False
     )
     camera_frame: str = setting(
         "camera", "Frame id of the camera in `landmarks`, whose axes are x forward, y left, z up.", live=False
@@ -63,14 +63,14 @@ class PoseEstimator(AvatarNode):
         self._landmarks = self.publisher("landmarks")
         self._estimator = BlazePose(load_networks(s.threads), s.min_detection_confidence, s.min_presence_confidence)
         warm_up(self._estimator)
-        self._waiting: Queue[Callable[[], tuple[U8, int]]] = Queue(maxsize=1)  # holds only the newest image
+        self._waiting: Queue[Callable[[], tuple[U8, int]]] = Queue(maxsize=1)  # The queue holds only the newest image.
         self._ended = threading.Event()
         self._seen, self._missing, self._took_s, self._reset_asked = 0, 0, 0.0, False
         self.health.watch = self._report
         self._threads = [threading.Thread(target=self._work, daemon=True)]
         if s.camera:
             self.health.expects_input = False
-            first = pictures(s.camera)  # If the camera cannot be opened, this call ends the node at its start.
+            first = pictures(s.camera)  # A camera that cannot be opened ends the node at its start.
             self._threads.append(threading.Thread(target=self._read, args=(s.camera, first), daemon=True))
         else:
             self.listen("image", self._take)

@@ -35,7 +35,7 @@ class TfSettings(Settings):
         choices=("joints", "root", "off"),
     )
     tf_rate: float = setting(
-        0.0, "Maximum rate of TF. At 0 a TF message is published for every pose.", "Hz", 0.0, 1000.0
+        0.0, "Maximum rate of TF messages. At 0 a TF message is published for every pose.", "Hz", 0.0, 1000.0
     )
 
 
@@ -123,14 +123,14 @@ class PosePostprocessor(AvatarNode):
             self._use_skeleton(skeleton.hash)
 
     def _use_skeleton(self, skeleton_hash: int) -> bool:
-        """Use the skeleton with this hash from now on. Return False if no such skeleton was received."""
+        """Use the skeleton with the hash `skeleton_hash` from now on, or return False if it was not received."""
         if self._stage is not None and self._stage_skeleton == skeleton_hash:
             return True
         skeleton = self._skeletons.get(skeleton_hash)
         if skeleton is None:
             return False
         settings = self.settings(PostSettings)
-        if len(skeleton) != self._warm_joints:  # numba compiles functions per number of joints.
+        if len(skeleton) != self._warm_joints:  # Each number of joints needs its own compiled code.
             warm_up(settings, skeleton)
             self._warm_joints = len(skeleton)
         self._stage = fit_post(self._stage, settings, skeleton, self._calibration, self._former)

@@ -33,7 +33,7 @@ from mm_ros.show.plot import write_plot
 SKELETONS = 8
 STATUS_S = 0.1
 REPORT_S = 1.0
-DEADMAN_S = 0.5  # The deadman switch counts as released if its newest message is older than this time [s].
+DEADMAN_S = 0.5  # The deadman switch counts as released if its newest message is older than 0.5 s.
 MOST_DRY = 60_000  # maximum number of commands that a dry run stores for its plot
 SONIC = ("sonic", "sonic_body", "sonic_planner")
 FIXED_RATE = (*SONIC, "twist2")
@@ -41,31 +41,32 @@ FIXED_RATE = (*SONIC, "twist2")
 
 @dataclass(frozen=True)
 class RobotSettings(Settings):
-    urdf: str = setting("", "Robot file (URDF, xacro or MJCF). The node does not start without one.", live=False)
+    urdf: str = setting("", "Robot file (URDF, xacro or MJCF), which the node needs.", live=False)
     overrides: str = setting(
         "",
-        "File robot.yaml with corrections of the robot file. If empty, a robot.yaml beside the robot file is used.",
+        "File robot.yaml with corrections of the robot file. If `overrides` is empty, a robot.yaml beside the robot "
+        "file is used.",
         live=False,
     )
     urdf_t_pose: str = setting(
-        "", "Joint angles of the robot in T-pose [rad], as 'joint=1.57', for `method: decompose`. If empty, the angles "
-        "are computed.", live=False,
+        "", "Joint angles of the robot in T-pose [rad], as 'joint=1.57', for `method: decompose`. If `urdf_t_pose` is "
+        "empty, the angles are computed.", live=False,
     )
     link_tf: bool = setting(
-        True, "Publish the robot's links on TF below <avatar>/robot/. Must be false if robot_state_publisher publishes "
-              "the links.",
+        True, "Publish the robot's links on TF below <avatar>/robot/. Set `link_tf` to false if robot_state_publisher "
+              "publishes the links.",
         live=False,
     )  # fmt: skip
     output: str = setting(
-        "", "Receiver of the commands; if empty, no commands are sent. `trajectory` and `position` publish the topics "
-            "`joint_trajectory` and `joint_commands`. "
-        "`sonic`, `sonic_body` and `sonic_planner` send joints, a body of SMPL, or walking and three points by ZeroMQ. "
-        "`twist2` writes to Redis.",
+        "", "Receiver of the robot commands; if `output` is empty, no commands are sent. The values `trajectory` and "
+            "`position` publish commands on the topics `joint_trajectory` and `joint_commands`. "
+        "The values `sonic`, `sonic_body` and `sonic_planner` send joints, a body of SMPL, or walking and three points "
+        "by ZeroMQ. The value `twist2` writes commands to Redis.",
         choices=("", "trajectory", "position", *SONIC, "twist2"), live=False,
     )  # fmt: skip
     dry_run: bool = setting(
-        True, "If true, only print and plot the commands; if false, send the commands to the robot. Do a dry run "
-              "before the first real run.", live=False,
+        True, "In a dry run, commands are only printed and plotted; if `dry_run` is false, commands are sent to the "
+              "robot. Do a dry run before you first send commands.", live=False,
     )
     plot: str = setting(
         "",
@@ -73,8 +74,9 @@ class RobotSettings(Settings):
         live=False,
     )
     joints: str = setting(
-        "", "Joints of the command, in the order of the robot's controller, separated by commas. If empty, the joints "
-        "of the <ros2_control> tag in the robot file, or else all joints that follow the avatar.", live=False,
+        "", "Joints of the command, in the order of the robot's controller, separated by commas. If `joints` is "
+        "empty, the joints of the <ros2_control> tag in the robot file, or else all joints that follow the avatar.",
+        live=False,
     )  # fmt: skip
     address: str = setting(
         "", "Network address for the outputs sonic… (default tcp://127.0.0.1:5556) and twist2 (default "
@@ -86,7 +88,7 @@ class RobotSettings(Settings):
     )
     without_feedback: bool = setting(
         False,
-        "Start from `start_pose` instead of a measured state. Use true only for robots that do not report their state.",
+        "Start from `start_pose` instead of a measured state. Only for robots that do not report their joint angles.",
         live=False,
     )
     start_pose: str = setting(
@@ -95,16 +97,17 @@ class RobotSettings(Settings):
     )
     deadman: str = setting(
         "service",
-        "Deadman switch that enables the commands. With `service`, call `robot_follower/enable`. With `topic`, "
-        "publish true on the topic `deadman` at least twice a second. With `grip`, hold the grip buttons of the "
-        "controllers (sources openxr, webxr, steamvr). With `joy`, hold the button `deadman_button` of `joy`.",
+        "Deadman switch that enables the robot commands. If `deadman` is service, call the service "
+        "`robot_follower/enable`. If `deadman` is topic, publish true on the topic `deadman` at least twice a second. "
+        "If `deadman` is grip, hold the grip buttons of the controllers (sources openxr, webxr, steamvr). If `deadman` "
+        "is joy, hold the button `deadman_button` of the gamepad.",
         choices=("service", "topic", "grip", "joy"), live=False,
     )  # fmt: skip
     deadman_hand: str = setting(
         "right", "Controller whose grip button must be held if `deadman` is grip.", choices=("left", "right", "both"),
         live=False,
     )
-    deadman_button: int = setting(5, "Number of the button on `joy` that must be held if `deadman` is joy.", "", 0, 63)
+    deadman_button: int = setting(5, "Number of the gamepad button that must be held if `deadman` is joy.", "", 0, 63)
 
 
 class RobotFollower(AvatarNode):
@@ -122,7 +125,7 @@ class RobotFollower(AvatarNode):
             self.get_logger().warning(f"{' and '.join(self._figure.roles.missing)} not found; the rest follows")
         self._skeletons: dict[int, CoreSkeleton] = {}
         self._follower = self._made(default_skeleton())
-        self._follower.step(rest_pose(default_skeleton()))  # numba compiles all functions in this call.
+        self._follower.step(rest_pose(default_skeleton()))  # The first step compiles functions.
         self._latest: tuple[float, RobotState] | None = None
         self._targets, self._tf = self.publisher("joint_targets"), self.publisher("/tf")
         self._base = self.publisher("robot_base")

@@ -67,7 +67,7 @@ class BridgeSettings(Settings):
     )
     seed: int = setting(0, "Random seed of the synthetic user and of the simulated device errors.", live=False)
     place: tuple[float, ...] = setting(
-        (0.0, 0.0), "Position (x, y) of the user's room in the world [m]. Different values keep avatars apart.",
+        (0.0, 0.0), "Position (x, y) of the user's room in the world [m]. Different places keep avatars apart.",
         live=False,
     )  # fmt: skip
     head_topic: str = setting("head_pose", "PoseStamped topic of the headset, for the source topics.", live=False)
@@ -88,8 +88,8 @@ class BridgeSettings(Settings):
         ("",), "Role and serial number of each SteamVR body tracker, for example waist=LHR-1.", live=False
     )
     headset_port: int = setting(
-        8090, "Port of the headset page on this machine, for the source webxr. Wi-Fi uses the next port.", "", 1, 65534,
-        live=False,
+        8090, "Port of the headset page on this machine, for the source webxr. Wi-Fi uses the port after it.", "",
+        1, 65534, live=False,
     )  # fmt: skip
     headset_wifi: bool = setting(
         False, "Serve the headset page also to other devices, encrypted, on all networks, for the source webxr.",
@@ -105,7 +105,8 @@ class BridgeSettings(Settings):
         live=False,
     )
     dropouts_per_minute: float = setting(
-        0.0, "How often each simulated controller of the source mocap loses tracking, on average.", "1/min", 0.0, 60.0,
+        0.0, "Mean number of tracking losses per minute of each simulated controller of the source mocap.", "1/min",
+        0.0, 60.0,
         live=False,
     )
     look_around_rad: float = setting(
@@ -186,7 +187,6 @@ class TrackerBridge(AvatarNode):
         return stages
 
     def _read(self, read: Callable[[], T]) -> T | None:
-        """Return the measurements of an earlier run. If the file cannot be read, print a warning and return None."""
         try:
             return read()
         except MmRosError as error:
@@ -194,7 +194,6 @@ class TrackerBridge(AvatarNode):
             return None
 
     def _keep_measures(self) -> None:
-        """Write the automatic measurements of the user to a file, so that they are available after a restart."""
         user, hands = self._stages.calibrator.current.user, self._stages.hands
         if self._given:
             return
@@ -211,7 +210,7 @@ class TrackerBridge(AvatarNode):
 
     def _listen_to_source(self, s: BridgeSettings) -> None:
         if isinstance(self._source, TopicsSource):
-            self._source.wake = self._poll  # `feed` calls this function in the present thread.
+            self._source.wake = self._poll
             for name, role in POSE_TOPICS.items():
                 self.listen("head_pose", self._feeder(self._source, role), getattr(s, name))
             for role_name, topic in pairs(s.tracker_topics).items():
@@ -224,7 +223,6 @@ class TrackerBridge(AvatarNode):
             self._ticks = self.every(1.0 / self._source.rate, self._poll)
 
     def _serve_page(self) -> None:
-        """Show the avatar on the headset page of the source webxr, and handle the user's requests."""
         server = getattr(self._source, "server", None)
         if server is None:
             return
@@ -298,8 +296,7 @@ class TrackerBridge(AvatarNode):
             self._keep_measures()
 
     def _mounted(self, frame: TrackerFrame) -> TrackerFrame:
-        """Correct the roles of exchanged body trackers in a frame. Publish how the body trackers are mounted whenever
-        the mounting changes."""
+        """Correct the roles of exchanged body trackers in a frame, and publish each change of how they are mounted."""
         frame, new = self._stages.mounting.step(frame)
         if new is not None:
             self._publish_calibration(self._stages.calibrator.current)
@@ -350,7 +347,6 @@ class TrackerBridge(AvatarNode):
         return success, message
 
     def _mounting_report(self) -> str:
-        """Return one line for each measured body tracker and for each body tracker whose mounting is doubtful."""
         mounting = self._stages.mounting
         lines = [f"{role}: {place}" for role, place in mounting.places().items()]
         return "".join(f"\n{line}" for line in [*lines, *(f"warning: {text}" for text in mounting.doubts())])

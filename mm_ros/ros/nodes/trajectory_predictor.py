@@ -21,8 +21,8 @@ from mm_ros.trajectory.from_trackers import TrajectorySettings
 
 LATE_NS = 50_000_000
 STALE_PERIOD_S = 1 / 60
-# Stale trajectories begin after this number of timer ticks without trackers. One tick would not be enough: after a
-# stall of this process, the timer runs before the waiting tracker messages are read.
+# Stale trajectories begin after STALE_TICKS timer ticks without trackers. One tick would not be enough, because after a
+# stall of the process the timer runs before the waiting tracker messages are read.
 STALE_TICKS = 3
 NS = 1e9
 
@@ -31,7 +31,7 @@ NS = 1e9
 class StaleSettings(Settings):
     silent_s: float = setting(
         0.2,
-        "After this time without trackers the node publishes stale trajectories, which stop the avatar. With larger "
+        "Time without trackers after which the node publishes stale trajectories, which stop the avatar. With larger "
         "values the avatar stops later.",
         "s",
         0.05,
@@ -59,7 +59,7 @@ class TrajectoryPredictor(AvatarNode):
         self.listen_calibrated("trackers", self._on_trackers)
         self.listen("body_orientation", self._on_orientation)
         self.listen("landmarks", self._on_landmarks)
-        self._watchdog = self.every(self._silent_ns / NS, self._watch)  # restarted by each tracker message
+        self._watchdog = self.every(self._silent_ns / NS, self._watch)  # Each tracker message restarts this timer.
         self.start()
 
     @classmethod
@@ -110,7 +110,7 @@ class TrajectoryPredictor(AvatarNode):
         self._watchdog.reset()
 
     def _watch(self) -> None:
-        """Publish a stale trajectory. The timer calls this method after `silent_s` without trackers, then again every
+        """Publish a stale trajectory. The timer calls `_watch` after `silent_s` without trackers, then again every
         STALE_PERIOD_S seconds."""
         now_ns = self.now_ns()
         if not self._ticks:

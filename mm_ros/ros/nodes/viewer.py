@@ -46,16 +46,16 @@ from mm_ros.show.page.server import access_of, serve, stop, url_of
 from mm_ros.show.page.swift import mover
 from mm_ros.web.access import is_loopback
 
-UNSEEN = ("pose",)  # For the diagnostics, these topics are subscribed even while no browser shows the page.
+UNSEEN = ("pose",)  # The diagnostics need these topics even while no browser shows the page.
 STREAMS = ("pose", "truth", "trackers", "trajectory", "match", "landmarks")
 LATCHED = {"skeleton": ("body", "matched"), "truth_skeleton": ("truth",)}
 ROBOT = ("robot_base", "joint_targets")
 BODIES = (("pose", "body"), ("truth", "truth"), ("matched_pose", "matched"))
 REPORT_S, LOOK_S = 0.25, 1.0
 KEPT_TRUTHS = 100
-GONE_S = 3.0  # The page removes an avatar that has had neither topics nor messages for this time [s].
-REST = 0.75  # The node starts to wait for the next pose after this share of the period of a frame.
-SILENT_S = 0.5  # After this time [s] without messages of an avatar, the node does not wait for a pose.
+GONE_S = 3.0  # The page removes an avatar that has had neither topics nor messages for 3 s.
+REST = 0.75  # The node starts to wait for the next pose after 75 % of the period of a frame.
+SILENT_S = 0.5  # After 0.5 s without messages of an avatar, the node does not wait for its poses.
 
 
 @dataclass(frozen=True)
@@ -76,9 +76,12 @@ class ViewerSettings(Settings):
         live=False,
     )
     urdf: str = setting(
-        "", "Robot file of a robot that the page shows beside the avatar. If empty, no robot is shown.", live=False
+        "", "Robot file of a robot that the page shows beside the avatar. If `urdf` is empty, no robot is shown.",
+        live=False,
     )
-    avatars: str = setting("", "Names of the avatars to show, separated by commas. If empty, show all.", live=False)
+    avatars: str = setting(
+        "", "Names of the avatars to show, separated by commas. If `avatars` is empty, show all avatars.", live=False
+    )
 
 
 @dataclass
@@ -140,7 +143,7 @@ class Viewer(AvatarNode):
         self._move = mover(self._server)
         self._watched = False  # True while a browser shows the page
         self._chores = [Chore(self._report, REPORT_S), Chore(self._look, LOOK_S)]
-        room_joints(rest_pose(default_skeleton()))  # numba compiles this function before the first frame.
+        room_joints(rest_pose(default_skeleton()))  # numba compiles `room_joints` before the first frame.
         # The timer uses a steady clock, so that the page also works while simulated time is paused.
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._frame_s = 1.0 / s.view_rate
@@ -211,7 +214,6 @@ class Viewer(AvatarNode):
             seen.scene.named(len(self._seen) > 1)
 
     def _watch(self, name: str) -> None:
-        """Choose the avatar to which the buttons, settings and measurements on the page belong."""
         if name == self._settings.avatar:
             return
         self._panel.settings.clear()
@@ -228,7 +230,6 @@ class Viewer(AvatarNode):
         seen.shapes.append(self.create_subscription(message_class(t.type), name, safe, subscription_qos(t.qos)))
 
     def _take(self, seen: Seen) -> None:
-        """Read the messages of an avatar that have been received since the last call."""
         for topic, inbox in seen.inboxes.items():
             letters = inbox.take()
             if letters:
@@ -236,7 +237,7 @@ class Viewer(AvatarNode):
             for letter in letters if topic in ("truth", "pose", "match") else ():
                 self._read(seen, topic, letter.raw, (time.time_ns() - letter.came_ns) * 1e-9)
         if "pose" in seen.newest:
-            truth = seen.truths.get(stamp_of(seen.newest["pose"]))  # The true pose is published first.
+            truth = seen.truths.get(stamp_of(seen.newest["pose"]))
             seen.compared = (seen.newest["pose"], truth) if truth else seen.compared
 
     def _read(self, seen: Seen, topic: str, raw: bytes, ago_s: float) -> None:
@@ -287,15 +288,14 @@ class Viewer(AvatarNode):
                 self._listen(seen)
 
     def _await_pose(self) -> None:
-        """Wait for the next pose of the avatar whose measurements the page shows."""
         seen = self._seen.get(self._panel.avatar.value)
         if seen is not None and self._watched and time.monotonic() - seen.last_s < SILENT_S:
             self._take(seen)
             seen.inboxes["pose"].wait(self._frame_s)
 
     def _do_a_chore(self) -> None:
-        """Do at most one of the regular tasks per frame. The most overdue task comes first, so that all tasks are done
-        even on a slow machine."""
+        """Do at most one of the regular tasks per frame, the most overdue one first, so that all of them are done even
+        on a slow machine."""
         now, chore = time.monotonic(), min(self._chores, key=lambda c: c.due_s)
         if now >= chore.due_s:
             chore.due_s = now + chore.period_s
@@ -332,8 +332,6 @@ class Viewer(AvatarNode):
                 self._cameras[number] = Camera(client, self._panel.view, self._move)
             if seen is not None and seen.received:
                 self._cameras[number].move(seen.scene)
-
-    # ---- actions of the user
 
     def _act(self) -> None:
         while True:

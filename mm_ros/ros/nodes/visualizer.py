@@ -51,8 +51,8 @@ class VisualizerSettings(Settings):
     )
     database: str = setting(
         "",
-        "Database that motion_matcher searches, from which the poses of its candidates are read. If empty, the "
-        "procedural database is used.",
+        "Database that motion_matcher searches, from which the poses of its candidates are read. If `database` "
+        "is empty, the procedural database is used.",
         live=False,
     )
     features: str = setting(
@@ -174,7 +174,8 @@ class Visualizer(AvatarNode):
     def _candidate(self, index: int, frame: int, database: int, matched: AvatarPose) -> list[Any]:
         """Return markers that show the pose of a candidate at the avatar's root, scaled to the avatar's size.
 
-        `database` is the hash of the searched database. If this node has another database, no markers are returned.
+        `database` is the hash of the searched database. If the visualizer has another database, no markers are
+        returned.
         """
         if self._database is None:
             s = self.settings(VisualizerSettings)
