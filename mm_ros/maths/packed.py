@@ -14,7 +14,7 @@ def packed(values: T) -> tuple[Any, T]:
     """Copy a NamedTuple of arrays, numbers and NamedTuples into one structured array (1,).
 
     Return the structured array, and a NamedTuple of views into this array. If compilation is disabled, a list that
-    contains this NamedTuple replaces the structured array. Element 0 has the fields of `values` in both cases.
+    contains this NamedTuple replaces the structured array. Element 0 of the array or list has the fields of `values`.
     """
     memory = np.zeros(1, _dtype(values))
     views = _views(values, memory)

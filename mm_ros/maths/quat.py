@@ -140,7 +140,7 @@ def unrotate(q: Row, v: Row) -> Vec:
 
 @njit
 def normalize(q: Row) -> Quat:
-    """Scale the quaternion to length 1; return the identity for a quaternion of length 0."""
+    """Scale a quaternion to length 1; return the identity for a quaternion of length 0."""
     n = math.sqrt(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3])
     if n < 1e-12:
         return (1.0, 0.0, 0.0, 0.0)

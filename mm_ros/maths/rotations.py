@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-Array = Any  # numpy array of floats; `Any` because numpy's type stubs lose the element type in arithmetic
+Array = Any  # the type of a numpy array of floats; it is `Any`, because numpy's type stubs are imprecise in arithmetic
 
 
 def multiply(a: Array, b: Array) -> Array:

@@ -1,10 +1,11 @@
 """Critically damped springs and exponential dampers, which smooth a value `x` with velocity `v`.
 
-One step of duration dt [s] gives the same result as two steps of half this duration. If dt ≤ 0, nothing changes.
+One step of duration dt [s] gives the same result as two steps of half this duration. If dt ≤ 0, a step has no effect.
 `halflife` [s] is the time in which a value covers about half of the distance to its goal. The functions take numbers or
 arrays; `decay3` takes and returns tuples of three numbers.
 
-The method is from Holden, "Spring-It-On", and the thesis, Eq. 3.27 and 3.28 with w = 2 ln 2 / halflife.
+The method is that of the article "Spring-It-On" by Holden, and of equations 3.27 and 3.28 in the thesis of Ponton (2022)
+with w = 2 ln 2 / halflife.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def factors(halflife: float, dt: float) -> tuple[float, float, float, float]:
     The position x is relative to the goal of the spring.
     """
     y = _stiffness(halflife)
-    t = min(max(dt, 0.0), 700.0 / y)  # e^−yt underflows to 0 for larger exponents
+    t = min(max(dt, 0.0), 700.0 / y)  # avoids an underflow of exp(−y t)
     e = math.exp(-y * t)
     return (e * (1.0 + y * t), e * t, -e * y * y * t, e * (1.0 - y * t))
 

@@ -20,7 +20,8 @@ Array = Any
 _UPPER = (("slight_bend", 0.94, 0.015), ("upright", 1.014, 0.006), ("tip_toe", np.inf, 0.0))
 # Each row is the name of a band, the usual upper limit of its head height ratio, and the maximum shift of this limit.
 USUAL = (("crouch", 0.75, 0.025), ("medium_bend", 0.87, 0.025), *_UPPER)
-# Narrower bands for databases with bent copies. The head of a matched pose is then closer to the height of the user.
+# Narrower bands for databases with bent copies (see stoop.py), so that the head of a matched pose is closer to the
+# height of the user's head.
 FINE = (
     ("crouch", 0.735, 0.0), ("deep_bend", 0.78, 0.0), ("low_bend", 0.825, 0.0), ("medium_bend", 0.87, 0.0), *_UPPER,
 )  # fmt: skip
@@ -77,7 +78,7 @@ def _valley(ratios: F64, limit: float, far: float, fewest: int) -> float:
         return limit
     smooth[~inside] = np.inf
     lowest = np.flatnonzero(smooth == smooth.min())
-    best = lowest[np.argmin(np.abs(lowest - 10))]  # nearest to the usual limit
+    best = lowest[np.argmin(np.abs(lowest - 10))]  # the minimum nearest to the usual limit
     return round(float((edges[best] + edges[best + 1]) / 2), 4)
 
 

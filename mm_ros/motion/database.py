@@ -16,7 +16,7 @@ from mm_ros.body.types import F32
 from mm_ros.motion.features import FeatureLayout
 
 HASHED_FRAMES = 256  # approximate number of frames whose joint poses affect the hash of the database
-MOST_TAGS = 64  # one bit per tag in uint64
+MOST_TAGS = 64  # maximum number of tags, because each tag is one bit of a 64-bit integer
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The default database, which contains synthetic motion. It is built at the first use and kept in the cache folder."""
+"""Build the default database of synthetic motion when it is first needed, and keep it in the cache folder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mm_ros.motion.procedural import make_clips
 Progress = Callable[[str, int, int], None]
 SEED = 0
 # Modules whose code determines the content of the default database. After a change in one of them, the database is
-# built again. A test checks that the list is complete, apart from the modules for errors, files and settings.
+# built again. A test checks that no module is missing here, apart from the modules for errors, files and settings.
 _MADE_OF = ("motion/procedural/*.py", "motion/bands.py", "motion/cleaning/*.py", "body/clip.py", "motion/contacts.py",
             "motion/database.py", "motion/extreme.py", "motion/feature*.py", "maths/jit.py", "motion/kinds.py",
             "motion/metrics_feet.py", "maths/rotations.py",
@@ -50,7 +50,8 @@ def default_database_path(progress: Progress | None = None, features: str = VR) 
 
 def _make(path: Path, layout: FeatureLayout, report: Progress) -> None:
     clips = make_clips(SEED, lambda share: report("walking", round(100 * share), 100))
-    # In synthetic motion, feet do not slide and people also walk bent, so the steps for both are off.
+    # Synthetic feet do not slide, and synthetic motion contains bent postures, so no feet are corrected and no bent
+    # copies are added.
     options = BuildOptions(
         mirror=True, plant_feet=False, stooped=0.0, licence="procedural, made by mm_ros itself", progress=report
     )

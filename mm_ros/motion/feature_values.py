@@ -16,15 +16,15 @@ from mm_ros.motion.contacts import central_difference
 from mm_ros.motion.features import POSITION, VELOCITY, Feature, FeatureLayout
 
 Array = Any
-# A user's function with the arguments joint positions (F, J, 3), joint rotations (F, J, 4) and frame rate. It returns
-# the feature values of each frame (F, width).
+# A function that computes the values (F, width) of a feature from joint positions (F, J, 3), joint rotations (F, J, 4)
+# and the frame rate
 FeatureFunction = Callable[[F64, F64, float], Array]
 Functions = Mapping[str, FeatureFunction]  # feature name → function
 NO_FUNCTIONS: Functions = MappingProxyType({})
 
 
 def feature_values(clip: Clip, layout: FeatureLayout, functions: Functions = NO_FUNCTIONS) -> F64:
-    """Return the feature vectors (F, D) of a clip, in the axes of the root of each frame. They are not normalized.
+    """Return the feature vectors (F, D) of a clip, without normalization, in the axes of the root of each frame.
 
     Future positions after the end of the clip are extrapolated linearly. `functions` maps the names of features of kind
     "function" to their functions.

@@ -14,10 +14,10 @@ from mm_ros.body.types import F32
 
 
 class Kind(NamedTuple):
-    numbers: int  # number of columns for each time
-    # Whether the values of a query come from the desired trajectory. Such features have columns for each of `times`.
+    numbers: int  # number of columns of a feature for each of its times
+    # Whether a query takes the feature from the desired trajectory, with columns for each of the feature's `times`
     trajectory: bool = False
-    length: bool = False  # true if the values are proportional to the size of the body
+    length: bool = False  # whether the values of the feature are proportional to the size of the body
 
 
 POSITION, DIRECTION, VELOCITY = "trajectory_position", "trajectory_direction", "trajectory_velocity"
@@ -69,7 +69,7 @@ class Feature:
 
     @property
     def meaning(self) -> tuple[object, ...]:
-        """All properties of a feature that affect the values of its columns; the weight does not."""
+        """All properties of a feature except its weight, which does not affect the values of its columns."""
         return (self.name, self.kind, self.joint, self.times, self.function, self.size)
 
     @property
@@ -174,7 +174,7 @@ def default_layout() -> FeatureLayout:
 def steered_layout() -> FeatureLayout:
     """Return the feature layout for a character that is steered without a headset.
 
-    It is the default layout with the additional feature `trajectory_velocity`. Without this feature, a stop and a
-    reversal of direction could have the same future positions (benchmarks/2026-11-steering.md).
+    The layout is the default layout with the additional feature `trajectory_velocity`. Without this feature, a stop and
+    a reversal of direction could have the same future positions (benchmarks/2026-11-steering.md).
     """
     return FeatureLayout((*default_layout().features, Feature(VELOCITY, VELOCITY, times=HORIZON_S, weight=1.0)))

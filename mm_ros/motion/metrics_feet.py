@@ -28,7 +28,7 @@ TOES = (LEFT_TOES, RIGHT_TOES)
 FEET = (LEFT_FOOT, RIGHT_FOOT)
 SHORTEST_STANCE_S = 0.15  # minimum duration [s] of a foot contact that counts as a stance
 SKATE_HEIGHT, SKATE_SPEED = 0.04, 0.15  # a foot skates if its toe is lower [m] and faster [m/s] than these limits
-# A pop is a joint acceleration above this factor times the acceleration limit. Pops within 0.2 s count as one.
+# A pop is a joint acceleration above 1.5 times the acceleration limit. Several pops within 0.2 s count as one pop.
 POP_MARGIN, POP_TOGETHER_S = 1.5, 0.2
 # Joints that are excluded from pops: trackers determine the head and the hands, and the root is not part of the body.
 ON_TRACKERS = (ROOT, HEAD, LEFT_HAND, RIGHT_HAND)
@@ -137,7 +137,7 @@ def acceleration_limit(clips: Any, dt: float = 1 / 60) -> float:
 
 
 def pop_frames(positions: Array, limit: float, dt: float = 1 / 60) -> NDArray[np.intp]:
-    """Return the frame of each pop: a joint acceleration above 1.5 times `limit`. Pops within 0.2 s count as one."""
+    """Return the frame of each pop: a joint acceleration above 1.5 times `limit`; pops within 0.2 s count as one."""
     if len(positions) < 3:
         return np.zeros(0, np.intp)
     hits = np.flatnonzero((_accelerations(positions, dt) > POP_MARGIN * limit).any(1))

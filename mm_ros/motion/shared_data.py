@@ -45,7 +45,7 @@ PROCEDURAL_NOTE = (
 def has_data() -> bool:
     """Return whether the shared motion data is expected to exist.
 
-    This is the case if the environment variable MM_ROS_DATA is set, even to a wrong path, which then causes an error.
+    The data is expected if the environment variable MM_ROS_DATA is set. A wrong path in it then causes an error.
     """
     return bool(os.environ.get("MM_ROS_DATA")) or BESIDE.is_dir()
 
@@ -89,7 +89,7 @@ def unpacked(archive: str | Path) -> Path:
     with locked(f"unpack-{key}"):
         if not target.is_dir():
             partial = target.with_name(f".{target.name}.part")
-            shutil.rmtree(partial, ignore_errors=True)  # left by a process that was killed
+            shutil.rmtree(partial, ignore_errors=True)  # files that a killed process left
             partial.mkdir(parents=True)
             try:
                 _extract(path, partial, max(LEAST_MOST_BYTES, MOST_GROWTH * stat.st_size))

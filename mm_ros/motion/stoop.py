@@ -38,7 +38,7 @@ from mm_ros.motion.metrics_feet import skating
 
 Array = Any
 TAG = "stooped"
-# Target head heights of bent copies, as shares of the head height in upright standing. The copies use them in turn.
+# Target head heights, as shares of the head height in upright standing, which the bent copies use in turn
 RATIOS = (0.80, 0.85, 0.76, 0.905, 0.80, 0.76, 0.85, 0.70)
 # Pitch of each joint in the room as a share of the upper chest's pitch. Subject 136 of the CMU data has similar shares.
 _PITCH = {HIPS: 0.28, SPINE: 0.75, CHEST: 0.95, UPPER_CHEST: 1.0, NECK: 0.9, HEAD: 0.45}

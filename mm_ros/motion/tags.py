@@ -1,4 +1,4 @@
-"""Tag queries such as `(walk|run)&!crouch`, which combine names of tags by & (and), | (or), ! (not) and brackets."""
+"""Tag queries such as `(walk|run)&!crouch`, which combine names of tags by and (&), or (|), not (!) and brackets."""
 
 from __future__ import annotations
 
@@ -122,7 +122,10 @@ def _too_complex(text: str) -> MmRosError:
 
 
 def _clauses(node: _Node, sign: bool) -> list[tuple[int, int]]:
-    """Return conditions that must all hold (conjunctive normal form). Each condition holds wanted and unwanted bits."""
+    """Return conditions that must all hold (conjunctive normal form).
+
+    A condition holds if a tag of its first bits is present, or if a tag of its second bits is absent.
+    """
     if node[0] == "tag":
         return [(1 << node[1], 0) if sign else (0, 1 << node[1])]
     if node[0] == "not":

@@ -1,4 +1,4 @@
-"""The search engine `brute`, which computes the cost of every frame. It is the reference for the other engines."""
+"""The search engine `brute`, which computes the cost of every frame and is the reference for the other engines."""
 
 from __future__ import annotations
 

@@ -25,14 +25,14 @@ Shapes = dict[str, tuple[type[np.generic], tuple[int, ...]]]
 
 def tree_links(leaves: int, columns: int) -> tuple[I32, I32]:
     """Return the arrays `children` and `top` of a `TreeIndex` with a given number of leaves and columns."""
-    counts = [leaves]  # number of children in each level
+    counts = [leaves]  # number of children in each level of the tree
     while True:
         blocks = -(-counts[-1] // LANES)
         if blocks <= TOP_BLOCKS:
             break
         counts.append(blocks)
     starts = np.concatenate([[0], np.cumsum([-(-count // LANES) for count in counts])])
-    firsts = [starts[-1], *starts[: len(counts) - 1]]  # leaves are numbered after all blocks
+    firsts = [starts[-1], *starts[: len(counts) - 1]]  # the leaves of a tree are numbered after all blocks
     children = [_children(count, int(first)) for count, first in zip(counts, firsts, strict=True)]
     top = np.array([starts[-2], starts[-1], len(counts), last_code(columns)], np.int32)
     return np.concatenate(children), top

@@ -282,7 +282,7 @@ class Engine:
 
 
     def _exists(self, mask: Mask) -> bool:
-        """Whether any frame matches the mask. Results are cached, because this test takes as long as a search."""
+        """Return whether any frame matches the mask; results are cached, because the test takes as long as a search."""
         known = self._masks.get(mask.signed)
         if known is None:
             if len(self._masks) >= MASKS:

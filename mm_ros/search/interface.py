@@ -34,8 +34,8 @@ _ALL_BITS = (1 << 64) - 1
 class Mask:
     """A condition on the tags of a frame; each tag is one bit.
 
-    A frame matches if it has all tags in `all_of`, none of the tags in `none_of`, and at least one tag in `any_of`. If
-    `any_of` is 0, the last condition does not apply.
+    A frame matches if it has all tags in `all_of`, none of the tags in `none_of`, and at least one tag in `any_of`. The
+    condition on `any_of` does not apply if `any_of` is 0.
     """
 
     all_of: int = 0
@@ -72,7 +72,7 @@ class Corpus(NamedTuple):
     features: F32  # (N, D) normalized
     starts: I64  # (C,) clip ranges
     stops: I64  # (C,) exclusive
-    searchable_stops: I64  # (C,) first frame of each clip that a search cannot return
+    searchable_stops: I64  # (C,) first frame near the end of each clip that a search does not return
     tags: U64  # (N,)
 
 

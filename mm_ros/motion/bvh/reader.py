@@ -1,8 +1,9 @@
 """Read and write BVH files without converting their axes, unit, joint names or order of channels.
 
 The modules in `motion/importing` convert BVH files to canonical clips. The position channels of a joint have one of
-three meanings. Usually, they replace the offset of the joint from its parent. If they are near 0 although the offset is
-not, they are added to the offset. Some exporters write positions in the axes of the room, for example of the head.
+three meanings. Usually, position channels replace the offset of the joint from its parent. Position channels near 0 are
+added to the offset if the offset is not near 0. Some software writes the position of a joint, for example of the head,
+in the axes of the room.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class Bvh:
     def _in_room(self, joint: int, motion: F64, given: F64, meanings: NDArray[np.int8]) -> bool:
         """Return whether the positions of a joint are in the axes of the room.
 
-        In this case, the positions are far longer than the bone, but about a bone's length from the parent joint.
+        Positions in the axes of the room are far longer than the bone, but about a bone's length from the parent joint.
         """
         away = float(np.linalg.norm(self.offsets[joint]))
         length = float(np.median(np.linalg.norm(given, axis=1)))
@@ -128,7 +129,7 @@ def rate_of(frame_time: float, text: str = "") -> float:
     allowed = usual_rates(frame_time, text)
     if allowed:
         return allowed[0]
-    frame_time = max(frame_time, 1e-9)  # avoids an infinite rate
+    frame_time = max(frame_time, 1e-9)  # limits the frame rate for a frame time near 0
     near = round(1 / frame_time)
     return float(near) if near and abs(1 / near - frame_time) <= 1e-4 * frame_time else 1 / frame_time
 

@@ -1,7 +1,7 @@
 """Processing of recorded clips for the database: resampling, mirroring, and addition of a virtual root.
 
 The virtual root is the projection of the hips to the floor, with the facing of the hips. A Savitzky–Golay filter
-smooths its position over 31/60 s and its direction over 61/60 s, as in Karst 2023.
+smooths the position of the root over 31/60 s and its direction over 61/60 s, as in Karst 2023.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _Y_FLIPPED = np.array([1, -1, 1], np.float32)
 
 @dataclass(frozen=True)
 class RootSettings(Settings):
-    smooth: bool = setting(True, "Smooth the virtual root. If false, its path is as rough as that of the hips.")
+    smooth: bool = setting(True, "Smooth the virtual root. Otherwise the root's path is as rough as that of the hips.")
     position_window_s: float = setting(
         31 / 60, "Filter window of the root's position. Larger values make its path smoother.", "s", 0.0, 10.0
     )
@@ -61,7 +61,7 @@ def resample(clip: Clip, rate: float) -> Clip:
         return clip
     at = sample_times(len(clip), clip.rate, rate)
     factor = rate / clip.rate
-    moves = np.ptp(clip.positions, axis=0).max(axis=1) > 0  # only these joints are interpolated
+    moves = np.ptp(clip.positions, axis=0).max(axis=1) > 0  # only joints that move are interpolated
     positions = np.repeat(clip.positions[:1], len(at), axis=0)
     positions[:, moves] = cubic(clip.positions[:, moves], at)
     return replace(

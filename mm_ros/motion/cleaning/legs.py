@@ -105,7 +105,7 @@ def two_bones(hip: Array, knee: Array, ankle: Array, target: Array, upper: Array
     # The plane in which the knee bends rotates with the line from hip to ankle.
     swing = rot.between(old, new)
     knee_dir, line = rot.rotate(swing, knee - hip), new / wanted
-    # In a straight leg, noise would determine the direction of the knee. Therefore a vector to the front is added.
+    # In a straight leg, noise would determine the direction of the knee, so a vector to the front is added to it.
     front = rot.rotate(rot.multiply(swing, upper), np.broadcast_to(np.array([_FRONT_M, 0.0, 0.0]), hip.shape))
     side = knee_dir + front
     side = side - line * (side * line).sum(-1, keepdims=True)
@@ -121,7 +121,9 @@ def two_bones(hip: Array, knee: Array, ankle: Array, target: Array, upper: Array
 
 
 def plant_feet(clip: Clip, contacts: NDArray[np.bool_], blend_s: float = 0.2, farthest: float = 0.12) -> Clip:
-    """Keep the toes in one place during each foot contact. The correction fades within `blend_s` before and after it.
+    """Keep the toes in one place during each foot contact.
+
+    The correction of the toe positions fades in and out within `blend_s` [s] before and after each contact.
 
     Contacts in which the toe is more than `farthest` [m] from its median position do not change.
     """

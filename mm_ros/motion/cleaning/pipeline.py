@@ -1,8 +1,8 @@
-"""The steps that clean recorded motion. The lists `FILE_STEPS` and `DATABASE_STEPS` show their order.
+"""The steps that clean recorded motion. The lists `FILE_STEPS` and `DATABASE_STEPS` show the order of the steps.
 
 Each step is a function that changes a `Work` object and adds notes to the report of the import. The steps in
 `FILE_STEPS` turn the frames of a file into clips on the skeleton of the recorded person (the actor). The steps in
-`DATABASE_STEPS` transfer each clip to the skeleton of the database. The command `mm_ros evaluate` uses only the former.
+`DATABASE_STEPS` transfer each clip to the skeleton of the database. The command `mm_ros evaluate` uses `FILE_STEPS`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Task:
     fitted: Skeleton  # skeleton with corrected proportions
     nodes: Array  # (J,) joint or end site of the file for each canonical joint; −1 if the file has none
     unit_to_m: float
-    rate: float  # true frame rate, Hz
+    rate: float  # true frame rate of the file [Hz]
     first: int
     stop: int
     cut_t_pose: bool
@@ -81,7 +81,7 @@ class Work:
     hips: Array = None  # (F, 3) m
     rotations: Array = None  # (F, J, 4) global
     local: Array = None  # (F, J, 4)
-    cuts: list[tuple[int, int]] = field(default_factory=list)  # frames that no clip may contain
+    cuts: list[tuple[int, int]] = field(default_factory=list)  # ranges of frames that no clip may contain
     kept: tuple[int, int] = (0, 0)  # first frame after a T-pose at the start, first frame of a T-pose at the end
     begins: list[int] = field(default_factory=list)  # first frame of each piece of the motion
     pieces: list[tuple[Array, Array]] = field(default_factory=list)  # hip positions and joint rotations of each piece

@@ -1,9 +1,9 @@
 """Conversion of motion from the skeleton of a file to the canonical humanoid skeleton.
 
-The conversion needs a reference posture, whose joint rotations in the T-pose of the canonical skeleton are known. It is
-the zero pose of the file if this pose is close to a T-pose, otherwise the first frame if it is close to a T-pose, and
-otherwise the mean of all upright frames. Arms and legs of the reference posture are rotated to those of a T-pose. The
-conversion subtracts the resulting rotation of each joint from its rotations in all frames.
+The conversion needs a reference posture. The reference posture is the zero pose of the file if this pose is close to a
+T-pose. Otherwise, the reference posture is the first frame if it is close to a T-pose, or else the mean of all upright
+frames. The conversion rotates the arms and legs of the reference posture to those of a T-pose. The rotation of each
+joint in this T-pose is then subtracted from its rotations in all frames.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def t_likeness(p: Array, nodes: dict[str, int]) -> tuple[float, Array]:
         for a, b, ideal, allowed in (
             ("upper_leg", "lower_leg", -_Z, 1.0),
             ("lower_leg", "foot", -_Z, 1.0),
-            ("upper_arm", "lower_arm", y * _Y, 0.6),  # smaller weight to accept A-poses
+            ("upper_arm", "lower_arm", y * _Y, 0.6),  # a smaller weight accepts A-poses, too
             ("lower_arm", "hand", y * _Y, 0.6),
             ("foot", "toes", _X, 0.6),
         ):
@@ -210,7 +210,7 @@ def _offsets(usual: Skeleton, index: Array, p: Array, turn: Array) -> Array:
     count, parents = len(usual), usual.parents
     rest = np.full((count, 3), np.nan)
     rest[HIPS] = 0
-    owner = np.arange(count)  # nearest ancestor that exists in the file
+    owner = np.arange(count)  # nearest ancestor of each joint that exists in the file
     for c in range(HIPS + 1, count):
         a = parents[c]
         owner[c] = a if index[a] >= 0 else owner[a]

@@ -42,7 +42,7 @@ MOSTLY = 0.6  # share of frames on all fours above which a skeleton is probably 
 class Unit(NamedTuple):
     name: str
     metres: float
-    cost: float  # larger for units that are rare in motion files
+    cost: float  # cost of the unit, which is larger for units that are rare in motion files
 
 
 CMU_UNIT = "inch / 0.45 (CMU)"

@@ -32,7 +32,7 @@ class Evidence:
     side: float
     side_frames: int
     upright_frames: int
-    posture: Array = field(repr=False, default=None)  # (N, 4, 4) sum of q qᵀ over the joint rotations q if upright
+    posture: Array = field(repr=False, default=None)  # (N, 4, 4) sum of q qᵀ over rotations q in upright frames
     local_offsets: Array = field(repr=False, default=None)  # (N, 3) position of each joint in the axes of its parent
     stance_drop: float = float("nan")  # height of the ankle above the toe joint while the foot is on the floor
     stance_frames: int = 0

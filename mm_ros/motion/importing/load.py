@@ -156,7 +156,7 @@ def find_files(paths: Sequence[str | Path]) -> list[str]:
 
 
 def motion_hash(bvh: Bvh) -> str:
-    """Return a hash of the motion in a file, to find copies. Differences below 0.01 do not change it in most cases."""
+    """Return a hash of the motion in a file, to find copies. Most differences below 0.01 do not change the hash."""
     digest = hashlib.blake2b(digest_size=8)
     digest.update(repr(bvh.motion.shape).encode())
     digest.update(np.round(bvh.motion * 100).astype(np.int64).tobytes())
@@ -166,7 +166,7 @@ def motion_hash(bvh: Bvh) -> str:
 def start_to_skip(bvh: Bvh) -> int:
     """Return the number of frames at the start that are a T-pose which the software has added.
 
-    After such frames, at least a quarter of the joints change their rotations suddenly.
+    At the end of an added T-pose, at least a quarter of the joints change their rotations suddenly.
     """
     _, q = bvh.globals(bvh.motion[:12])
     if len(q) < 6:
@@ -203,7 +203,7 @@ def _look_lost(item: tuple[str, ImportOptions]) -> _Seen:
 
 
 def _gathered(bvh: Bvh, joints: JointMap, given: Overrides, first: int) -> tuple[Evidence, tuple[Assumption, ...]]:
-    """Measure a file. If the frame rate in its header is implausible, estimate the rate and return a note about it."""
+    """Measure a motion file; if its header states an implausible frame rate, estimate the rate and return a note."""
     up = AXES.index(given.up) if given.up else None
     if SLOWEST <= bvh.rate <= FASTEST:
         return gather(bvh, joints, up, first), ()

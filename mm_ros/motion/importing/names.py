@@ -113,7 +113,8 @@ def by_family(names: Sequence[str]) -> tuple[str, dict[str, int]]:
     return best
 
 
-# Parts of the body and words for them in joint names, for files of unknown software. The first match is used.
+# Parts of the body and patterns of joint names for them, in files of unknown software. The first matching pattern is
+# used.
 _WORDS = (
     ("toes", r"toe|ball"),
     ("foot", r"foot|ankle"),

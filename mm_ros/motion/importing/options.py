@@ -96,7 +96,7 @@ class ImportOptions:
     jobs: int = 1
     shortest_s: float = 0.5
     every: Overrides = field(default_factory=Overrides)
-    files: tuple[tuple[str, Overrides], ...] = ()  # (pattern of file names, overrides); later ones take precedence
+    files: tuple[tuple[str, Overrides], ...] = ()  # (file name pattern, overrides); later pairs take precedence
 
     def of(self, name: str) -> Overrides:
         """Return the overrides for the file `name`: those for all files, changed by those of each matching pattern."""

@@ -1,7 +1,7 @@
 """Check the frame rate in the header of a motion file, by means of falls and walks.
 
-If the header states k times the true rate, the acceleration of falling bodies appears k² times too large. The ratio of
-step length to cadence (steps per second) in walks then appears k times too small.
+If the header states k times the true rate, the acceleration of falling bodies appears k² times too large, and the ratio
+of step length to cadence (steps per second) in walks appears k times too small.
 """
 
 from __future__ import annotations
@@ -123,13 +123,13 @@ def guesses(frame_time: float) -> list[float]:
 def estimate(rhythms: list[Rhythm], rate: float, candidates: list[float]) -> tuple[float, str] | None:
     """Return the frame rate in `candidates` that fits best, and the reason, or None if there are no falls or walks.
 
-    The `rhythms` were measured with the frame rate `rate`.
+    `rhythms` holds the falls and walks, which were measured with the frame rate `rate`.
     """
     reasons = _reasons(rhythms, 1)  # one fall or walk is enough, because the report marks the rate as doubtful
     if not reasons:
         return None
     cost = misfit(rhythms, rate / np.array(candidates), least=1)
-    good = np.flatnonzero(cost < cost.min() + _CLEARLY)  # the first one is the most common rate
+    good = np.flatnonzero(cost < cost.min() + _CLEARLY)  # the first candidate is the most common rate
     return candidates[int(good[0])], f"{'; '.join(reasons)} at {rate:g} Hz"
 
 

@@ -129,7 +129,7 @@ def _trunk(desired: DesiredMotion, ground: ft.Ground, manner: Manner, rng: np.ra
     support = ground.support + wander[:, :1] * forward + wander[:, 1:] * left
     run = desired.posture["run"]
     # The centre of mass in walking is between that of an inverted pendulum and the smoothed support point. In running,
-    # it follows the smoothed support point alone.
+    # the centre of mass follows the smoothed support point.
     pendulum = sm.gaussian(sm.bounded_pendulum(support, PENDULUM, rate), 0.05, rate)
     share = 0.5 * (1 - run[:, None])
     centre = share * pendulum + (1 - share) * sm.gaussian(support, SUPPORT_S, rate)
@@ -242,7 +242,7 @@ def _hold_swing_in_reach(body: Body, ground: ft.Ground, offsets: Array) -> None:
 
 
 def _place_root(positions: Array, rotations: Array, body: Body, rate: float) -> None:
-    """Write the poses of the virtual root and of the hips. The root is the smoothed projection of the pelvis."""
+    """Write the poses of the hips and of the virtual root, which is the smoothed projection of the pelvis."""
     xy = savitzky_golay(body.pelvis[:, :2], 31)
     yaw = savitzky_golay(np.unwrap(rot.yaw_of(body.pelvis_rotation)), 61)
     root = about(2, yaw)
@@ -285,7 +285,7 @@ def _swing_arms(
         drive = -sign * sm.gaussian(body.stride, 0.06, rate)
         swing = manner.arm_swing * (0.38 + 0.12 * run) * drive - 0.10 + 0.07 * np.minimum(speed, 1.5)
         swing = swing + 0.8 * lean + own[:, 0] - 0.1 * run
-        forward = 0.5 * (drive + np.hypot(drive, 0.15))  # near 0 while the arm is behind the body
+        forward = 0.5 * (drive + np.hypot(drive, 0.15))  # the forward swing is near 0 while the arm is behind the body
         elbow = manner.elbow + 0.10 * np.minimum(speed, 1.6) + 0.25 * (drive + 0.3) * sm.ramp(speed, 0.2, 1.2)
         elbow = (1 - run) * elbow + run * (1.45 + 0.25 * drive) + own[:, 2] + 0.2 * lean + 0.5 * low
         inward = 0.10 + 0.30 * forward + 0.25 * run

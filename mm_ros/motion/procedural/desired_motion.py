@@ -1,6 +1,6 @@
 """The desired motion of a synthetic person: the path of the body over the floor, and its posture.
 
-The footsteps are planned for this motion. A walk consists of segments, called legs.
+The footsteps are planned for the desired motion. A walk consists of segments, called legs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ CHANNELS = ("sink", "lean", "tiptoe", "run", "look_yaw", "look_pitch")
 class Leg:
     """A segment of a walk.
 
-    Its velocity is the sum of `room`, in the axes of the room, and of `forward` and `left`, in those of the person.
+    The velocity of a segment is the sum of `room`, in the axes of the room, and of `forward` and `left`, in the axes of
+    the person.
     """
 
     seconds: float
@@ -60,8 +61,8 @@ def make_desired_motion(
 ) -> DesiredMotion:
     """Compute the desired motion in each frame for a list of segments (legs).
 
-    A Gaussian filter with the standard deviation `blend_s` [s] smooths the transitions. A transition lasts about 2.5
-    times as long.
+    A Gaussian filter with the standard deviation `blend_s` [s] smooths the transitions between segments. A transition
+    lasts about 2.5 times `blend_s`.
     """
     counts = [max(1, round(leg.seconds * RATE)) for leg in legs]
 

@@ -1,6 +1,6 @@
 """Computation of the motion of both feet, and of the point that supports the weight, from planned footsteps.
 
-A foot on the floor rotates about its heel while the toes are up, and about its ball while the heel is up. Therefore its
+A foot on the floor rotates about its heel while the toes are up, and about its ball while the heel is up, so that its
 contact point never slides.
 """
 
@@ -189,7 +189,7 @@ def _lift_needed(s: Array, ankle_z: Array, pitch: Array, step: Step) -> float:
     """Return how high the foot must be lifted in a swing to keep its sole above the floor and to look natural."""
     speed = abs(step.forward)
     least = 0.006 + 0.004 * min(speed, 1.5) + 0.05 * step.run * min(speed, 4.0)
-    inside = (s > 0.22) & (s < 0.62)  # the range in which `_bump` is large
+    inside = (s > 0.22) & (s < 0.62)  # the part of the swing in which `_bump` is large
     if not inside.any():
         return least
     lowest = np.min([ankle_z + turned(p - ANKLE, pitch)[:, 1] for p in (BALL, HEEL, TIP)], axis=0)

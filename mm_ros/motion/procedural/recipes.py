@@ -18,7 +18,7 @@ class Recipe:
     name: str
     legs: tuple[Leg, ...]
     tags: tuple[str, ...] = ()
-    blend_s: float = 0.0  # blend time between segments [s]; 0: computed from the changes of speed
+    blend_s: float = 0.0  # blend time between segments [s]; if it is 0, it is computed from the speeds
 
 
 @dataclass(frozen=True)

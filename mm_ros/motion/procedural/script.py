@@ -136,7 +136,8 @@ class Script:
         speed = self._uniform(0.4, 0.95) * min(1.0, 0.5 + distance / 3)
         rate = self._uniform(1.3, 2.0)
         turn_s = max(0.25, abs(angle) / rate)
-        early = self._uniform(0.5, 0.95) if abs(angle) > 1.0 else 0.0  # share of the turn before the walk
+        # Before the first step, the user turns by this share of the angle to the goal.
+        early = self._uniform(0.5, 0.95) if abs(angle) > 1.0 else 0.0
         if early:
             self._add(Leg(turn_s * early, turn=angle / turn_s))
         seconds = distance / speed

@@ -17,7 +17,7 @@ U16 = NDArray[np.uint16]
 
 PAIR = 2  # number of columns that one SIMD instruction adds
 WIDE = 32  # number of columns of a query that are encoded at a time
-STEP = 4  # number of columns that the search adds at a time
+STEP = 4  # number of feature columns whose squared differences the search adds at a time
 MAX_COLUMNS = 128
 TAIL = 0.0005  # maximum share of the frames at each end of a column's range that count as outliers
 # Outliers are clamped if they are farther outside the range of the other values than OUTLIER times this range.
@@ -35,7 +35,7 @@ class CodeSpace(NamedTuple):
 
     base: F32  # feature value of code 0
     per_unit: F32  # number of codes per unit of the feature
-    unit: NDArray[np.float64]  # squared width of one code
+    unit: NDArray[np.float64]  # square of the difference of feature values between adjacent codes
     closed_below: F32  # 1 for a column in which no frame is below code 0, else 0
     closed_above: F32  # 1 for a column in which no frame is above the last code, else 0
 
@@ -60,7 +60,7 @@ def make_code_space(features: F32, usual_weights: F32 | None = None) -> CodeSpac
         root = np.sqrt(usual_weights.astype(np.float64))
         root = np.maximum(root, root.max() * LEAST_ROOT)
     step = ((top - bottom) * root).max() / root / last_code(columns)
-    step[step < 1e-30] = 1.0  # all values of the column are equal
+    step[step < 1e-30] = 1.0  # avoids a division by zero if all values of a column are equal
     base, per_unit = bottom.astype(np.float32), (1 / step).astype(np.float32)
     at_low, at_high = ((v - base) * per_unit.astype(np.float64) for v in (low, high))
     padding = (0, -columns % WIDE)
@@ -70,7 +70,7 @@ def make_code_space(features: F32, usual_weights: F32 | None = None) -> CodeSpac
 
 
 def to_codes(space: CodeSpace, values: NDArray[Any], *, upwards: bool) -> U16:
-    """Convert feature values (…, D) to codes (…, pairs of columns, 2), rounded up or down; padding is infinite."""
+    """Convert feature values (…, D), which may be infinite, to codes (…, pairs of columns, 2), rounded up or down."""
     columns = values.shape[-1]
     at = (values - space.base[:columns].astype(np.float64)) * space.per_unit[:columns].astype(np.float64)
     padded = -(-columns // STEP) * STEP

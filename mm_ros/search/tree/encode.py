@@ -88,7 +88,7 @@ def _emit_encode(context: Any, builder: Any, signature: Any, arguments: Any) -> 
     zero = constant(D, 0.0, WIDE)
     keep = builder.fcmp_ordered(">", scaled, zero)
     at = builder.fmul(builder.fsub(query, base), per_unit)
-    # The value is limited first, because the conversion to an integer would overflow.
+    # The values are limited to the range of the codes first, because the conversion to integers would overflow.
     inside = select(builder, "<", select(builder, ">", at, zero), last)
     floor = select(builder, ">", builder.fsub(inside, constant(D, MARGIN, WIDE)), zero)
     store(builder, builder.fptoui(floor, _WORDS), builder.gep(codes, [first]))

@@ -1,8 +1,8 @@
 """Functions in LLVM code (numba intrinsics) that process 16 numbers at once, or that numba compiles inefficiently.
 
 Each intrinsic has an equivalent Python function with bit-identical results for `NUMBA_DISABLE_JIT=1`. The LLVM code has
-no fast-math flags, so LLVM does not change the order of additions. This module uses internal names of numba. The names
-were checked with numba 0.68.
+no fast-math flags, so LLVM does not change the order of additions. This module uses internal names of numba, which were
+checked with numba 0.68.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def call(builder: Any, name: str, result: Any, *arguments: Any) -> Any:
 
 
 class Arrays:
-    """The array arguments of an intrinsic: their data pointers and lengths."""
+    """Data pointers and lengths of the arrays that are passed to an intrinsic."""
 
     def __init__(self, context: Any, builder: Any, signature: Any, arguments: Any) -> None:
         self._made = [
@@ -140,7 +140,7 @@ def _prefetch(typing: Any, array: Any, index: Any) -> Any:
         made = context.make_array(signature.args[0])(context, builder, arguments[0])
         size = cgutils.unpack_tuple(builder, made.strides)[0]
         data = builder.gep(builder.bitcast(made.data, cgutils.voidptr_t), [builder.mul(arguments[1], size)])
-        flags = [ir.Constant(I32, v) for v in (0, 3, 1)]  # LLVM's flags: read access, all cache levels, data
+        flags = [ir.Constant(I32, v) for v in (0, 3, 1)]  # flags of LLVM: read access, all cache levels, data
         with cgutils.for_range_slice(builder, ir.Constant(I64, 0), size, ir.Constant(I64, 64)) as (offset, _):
             call(builder, "llvm.prefetch.p0", ir.VoidType(), builder.gep(data, [offset]), *flags)
         return context.get_dummy_value()

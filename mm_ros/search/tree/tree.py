@@ -37,7 +37,7 @@ EVERY_LANE = (1 << LANES) - 1
 
 
 class TreeIndex(NamedTuple):
-    """Arrays of the tree. A block is a node with up to 16 children; a leaf is a node with 16 frames.
+    """The arrays of a search tree. A block is a node with up to 16 children; a leaf is a node with 16 frames.
 
     Nodes are numbered in this order: the blocks from the lowest level to the top level, then the leaves.
     """
