@@ -1,1 +1,1 @@
-"""Conversion of device poses into one filtered stream of trackers."""
+"""This package converts the poses of devices into one filtered stream of trackers."""

@@ -1,9 +1,10 @@
-"""Estimate how the user bends: the angle of the line from hips to head, from head height, head pitch and hands.
+"""Estimate how far the user bends the back, from the height and pitch of the head and from the hands.
 
-The height of the head alone does not distinguish bent knees from a bent back. A share of the drop of the head is due to
-the back: L (1 − cos lean), with the length L from hips to head; the rest is due to the knees. A person who looks down
-and whose hands are low bends the back; one who looks ahead bends the knees. The share is a logistic function, fitted to
-CMU motion (docs/pose.md).
+The height of the head alone does not distinguish bent knees from a bent back. The bent back causes a share of the drop
+of the head: L (1 − cos lean), where L is the length from hips to head and the lean is the angle of the line from hips
+to head. The bent knees cause the rest of the drop. A person who looks down and whose hands are low usually bends the
+back. A person who looks ahead usually bends the knees. The share is a logistic function of these values that was fitted
+to motion captures of the CMU database (docs/pose.md).
 """
 
 from __future__ import annotations
@@ -19,46 +20,49 @@ from mm_ros.maths.jit import njit
 from mm_ros.maths.quat import Vec
 from mm_ros.maths.springs import damp
 
-HIPS_TO_HEAD = 0.40  # length from hips to head joint as a share of the head joint's standing height.
-# Share of the standing height; a smaller drop of the head is no bending, because the head also bobs in walking
-BENT_FROM = 0.035
-SOFT = 0.04  # scale of the gradual start of bending: of a drop of this size, one half counts
-LARGEST_DROP = 0.9  # limit of the drop of the head.
-# Weights of the logistic function for: 1, pitch down [rad], drop, pitch × drop, hands forward, hands above the head,
-# and both hand values × drop. The weights were fitted to skeletons with corrected proportions (as on import), because
-# the head joint of CMU's files is 11 cm too low: with such short trunks every squat would look like a bow. CMU contains
-# hardly any squats or lunges, so synthetic users have half of the weight in the fit (benchmarks/2026-11-pose.md). The
-# fit adds noise to the pitch (0.2 rad) and to the hand values (0.08 of the standing height), because people nod and
-# hold things.
+# Lengths and heights in this module are shares of the standing height, which is the height of the head joint of the
+# standing user.
+HIPS_TO_HEAD = 0.40  # length from the hips to the head joint, as a share of the standing height
+BENT_FROM = 0.035  # minimum drop of the head that counts as bending; the head drops less while the user walks
+SOFT = 0.04  # drop of the head, as a share of the standing height, of which half counts as bending
+LARGEST_DROP = 0.9  # maximum drop of the head, as a share of the standing height
+# Weights of the logistic function. Its values are 1, the downward pitch of the head [rad], the drop of the head, their
+# product, the position of the hands forward of the head, above the head, and both positions times the drop. The weights
+# were fitted to skeletons whose proportions were corrected, because the head joint in CMU's files is 11 cm too low. The
+# CMU database contains hardly any squats or lunges, so synthetic users have half of the weight in the fit
+# (benchmarks/2026-11-pose.md). People nod and hold things. Therefore the fit adds noise with a standard deviation of
+# 0.2 rad to the pitch, and of 0.08 of the standing height to the positions of the hands.
 WEIGHTS = (-0.25, 3.87, -5.91, -2.63, -8.21, 1.62, 8.77, -4.38)
-PITCH, FORWARD, ABOVE, DROP = (-1.0, 1.3), (-0.3, 0.6), (-0.7, 0.3), (0.0, 0.6)  # ranges of the fitted motion
-# Usual position of the hands of a bent person, forward of and above the head, as shares of the standing height
+# ranges of the values in the motion of the fit: pitch [rad], hands forward of and above the head, drop of the head
+PITCH, FORWARD, ABOVE, DROP = (-1.0, 1.3), (-0.3, 0.6), (-0.7, 0.3), (0.0, 0.6)
+# usual position of the hands of a bent person, forward of and above the head, as shares of the standing height
 NEUTRAL = (0.0, -0.32)
-# Half-lives of the pitch, of the hands, and of their return to NEUTRAL while they are not tracked
+# half-lives of the averages of head pitch and hands, and of the return of the hands to NEUTRAL while they are lost
 PITCH_HALFLIFE_S, HANDS_HALFLIFE_S, UNSEEN_HALFLIFE_S = 0.12, 0.2, 1.0
-# A user lies on the back if the head looks up and is low: pitch [rad] and head height ratio below these
+# A user whose head pitch [rad] and head height are below these limits lies on the back: the head looks up and is low.
 ON_THE_BACK_PITCH, ON_THE_BACK_RATIO = -0.35, 0.55
 ON_THE_BACK_HALFLIFE_S = 0.1
 
-# The user sits if the head stays at the height of a chair, behind the place where it was last upright. The head of a
-# person who squats stays above the feet. The ratios are shares of the head's standing height.
+# The user sits if the head stays at the height of a chair, behind the place where the head was last upright. The head
+# of a person who squats stays above the feet. The first four limits are shares of the standing height.
 LOWEST_SEAT, HIGHEST_SEAT, STOOD_UP = 0.55, 0.78, 0.86
 UPRIGHT, SEAT_BEHIND_M = 0.93, 0.08
 CALM_SPEED, CALM_S, SPEED_HALFLIFE_S, SEATED_HALFLIFE_S = 0.2, 1.5, 0.15, 0.2  # m/s, s
-SEATED_PITCH = 0.7  # rad; a person who looks farther down bends over something
-LEFT_SEAT_M = 0.45  # the user has left the seat when the head is farther than this from the place of sitting down
+SEATED_PITCH = 0.7  # maximum downward pitch of the head of a seated person [rad]
+LEFT_SEAT_M = 0.45  # the user has left the seat if the head is farther than this from where the user sat down
 SEATED_COSINE = 0.985  # cosine of the usual lean of a seated person
 
 
-# Places in the memory of Bend; PLACE and SEAT are x and y, LAST is x y z.
+# Indices of the values in the memory of `Bend`. `PLACE` and `SEAT` are followed by the y, and `LAST` by the y and z.
 DROP_NOW, SHARE, ON_BACK, RATIO, PITCH_NOW, HANDS_FORWARD, HANDS_ABOVE, READY, SEATED, SITS, CALM, SPEED = range(12)
 LAST, SEAT, PLACE, PLACED, UNSURE, MEMORY = 12, 15, 17, 19, 20, 21
 
 
 class Bend:
-    """Memory and results of the estimate. `drop`: distance of the head joint below its height while walking, as a share
-    of the standing height. `share`: part of the drop that the bent back causes. `on_back`: −1 if the user lies on the
-    back, 1 otherwise, and between them during a change.
+    """Estimates how far the user bends, and whether the user sits or lies.
+
+    `drop` is the distance of the head below its height in a walk, as a share of the standing height. `on_back` is −1 if
+    the user lies on the back, and else 1; it changes gradually.
     """
 
     def __init__(self) -> None:
@@ -67,9 +71,7 @@ class Bend:
 
     @property
     def unsure(self) -> float:
-        """Relative standard deviation of the standing height; a smaller relative drop of the head does not count as
-        bending.
-        """
+        """Relative standard deviation of the standing height. A drop of the head below it does not count as bending."""
         return float(self.memory[UNSURE])
 
     @unsure.setter
@@ -82,11 +84,15 @@ class Bend:
         self.memory[HANDS_FORWARD], self.memory[HANDS_ABOVE] = NEUTRAL
 
     def forget_place(self) -> None:
-        """Forget the place at which the head was last upright."""
+        """Clear the place at which the head was last upright."""
         self.memory[PLACED] = 0.0
 
     def step(self, dt: float, frame: TrackerFrame, head_height: float, standing: float, yaw: float) -> None:
-        """`head_height`, `standing`: height of the head joint now and when standing [m]; `yaw`: of the body."""
+        """Update the estimate by one frame, `dt` seconds after the frame before.
+
+        `head_height` is the present height of the head joint and `standing` its height when the user stands [m]. `yaw`
+        is the facing of the body [rad].
+        """
         bend_step(self.memory, dt, frame.positions, frame.rotations, frame.state, head_height, standing, yaw)
 
     @property
@@ -106,7 +112,7 @@ class Bend:
         return bool(self.memory[SITS])
 
     def cosine(self) -> float:
-        """Cosine of the lean of the line from hips to head."""
+        """Return the cosine of the angle between the line from hips to head and the vertical."""
         return float(cosine_of(self.memory))
 
 
@@ -117,7 +123,7 @@ def _within(x: float, limits: tuple[float, float]) -> float:
 
 @njit
 def bent_share(pitch: float, drop: float, forward: float, above: float) -> float:
-    """Share of the head's drop that the back causes (0 … 1)."""
+    """Return the share of the drop of the head that the bent back causes, from 0 to 1."""
     p, d = _within(pitch, PITCH), _within(drop, DROP)
     f, a = _within(forward, FORWARD), _within(above, ABOVE)
     values = (1.0, p, d, p * d, f, a, f * d, a * d)
@@ -131,7 +137,7 @@ def bent_share(pitch: float, drop: float, forward: float, above: float) -> float
 def bend_step(
     b: Any, dt: float, positions: Any, rotations: Any, state: Any, head_height: float, standing: float, yaw: float
 ) -> None:
-    """`Bend.step` on its memory `b` and the rows of a TrackerFrame."""
+    """Do the work of `Bend.step` on its memory `b` and on the arrays of a `TrackerFrame`."""
     ahead = quat.rotate(quat.get4(rotations, HEAD_ROLE), (1.0, 0.0, 0.0))
     pitch = -math.asin(_within(ahead[2], (-1.0, 1.0)))
     fresh = b[READY] == 0.0
@@ -159,7 +165,7 @@ def _sit(b: Any, dt: float, head: Vec, fresh: bool, yaw: float) -> None:
     b[LAST], b[LAST + 1], b[LAST + 2] = head
     if b[RATIO] > UPRIGHT:
         b[PLACE], b[PLACE + 1], b[PLACED] = x, y, 1.0
-    behind = SEAT_BEHIND_M  # a user who was never upright has no place of the last upright posture
+    behind = SEAT_BEHIND_M  # this value is used until the head has been upright once
     if b[PLACED] > 0.0:
         behind = (b[PLACE] - x) * math.cos(yaw) + (b[PLACE + 1] - y) * math.sin(yaw)
     if b[SITS] > 0.0:
@@ -172,8 +178,8 @@ def _sit(b: Any, dt: float, head: Vec, fresh: bool, yaw: float) -> None:
 
 @njit
 def _hands(positions: Any, state: Any, standing: float, yaw: float) -> Vec:
-    """Mean position of the tracked hands relative to the head (forward and up, as shares of the standing height), and
-    the half-life with which it is averaged.
+    """Return how far the tracked hands are forward of and above the head, as shares of the standing height, and the
+    half-life [s] of their average.
     """
     mean, seen = (0.0, 0.0, 0.0), 0
     for r in (LEFT_HAND_ROLE, RIGHT_HAND_ROLE):
@@ -181,7 +187,7 @@ def _hands(positions: Any, state: Any, standing: float, yaw: float) -> Vec:
             mean = quat.add(mean, quat.sub(quat.get3(positions, r), quat.get3(positions, HEAD_ROLE)))
             seen += 1
     x, y, z = quat.scale(mean, 1.0 / (max(seen, 1) * standing))
-    laid_down = math.hypot(x, y) > 0.6 or z < -0.9  # the controllers are too far away to be in the hands
+    laid_down = math.hypot(x, y) > 0.6 or z < -0.9  # controllers at this distance are not in the hands
     if seen == 0 or laid_down:
         return NEUTRAL[0], NEUTRAL[1], UNSEEN_HALFLIFE_S
     return x * math.cos(yaw) + y * math.sin(yaw), z, HANDS_HALFLIFE_S
@@ -197,7 +203,8 @@ def cosine_of(b: Any) -> float:
 
 @njit
 def behind_of(b: Any) -> float:
-    """Distance of the hips behind the head that bending causes, as a share of the standing height; negative for a user
-    who lies on the back.
+    """Return how far the hips are behind the head because the user bends, as a share of the standing height.
+
+    The result is negative for a user who lies on the back.
     """
     return float(b[ON_BACK] * HIPS_TO_HEAD * math.sqrt(max(1.0 - cosine_of(b) ** 2, 0.0)))

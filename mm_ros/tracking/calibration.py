@@ -1,4 +1,4 @@
-"""Calibration of a user: measured from trackers, and converted to head height and avatar scale."""
+"""Measures the calibration of a user from trackers, and computes the scale of the avatar from it."""
 
 from __future__ import annotations
 
@@ -27,27 +27,28 @@ from mm_ros.maths import quat
 from mm_ros.tracking.reach import ArmReach
 from mm_ros.tracking.standing import HeightDistribution
 
-HEADSET_IN_HEAD: tuple[float, float, float] = (0.10, 0.0, 0.08)  # m, head axes: x forward, z up
+# position of the headset relative to the head joint, in the axes of the head (x forward, z up) [m]
+HEADSET_IN_HEAD: tuple[float, float, float] = (0.10, 0.0, 0.08)
 CONTROLLER_ALONG_HAND = 0.08  # m, wrist to grip
-LEGS_RANGE = 0.8, 1.25  # factors of the legs that are applied to a database with unusual proportions
-ARMS_RANGE = 0.8, 1.3  # plausible factors between the arms of a user and of a database
+LEGS_RANGE = 0.8, 1.25  # limits of the factor that corrects the legs of a skeleton with unusual proportions
+ARMS_RANGE = 0.8, 1.3  # limits of the ratio of the arms of a user to the arms of a skeleton
 
 
 def head_joint_height(calibration: Calibration) -> float:
-    """Height of the head joint of the standing user, m."""
+    """Return the height of the head joint of the standing user [m]."""
     return float(calibration.head_height - calibration.headset_in_head[2])
 
 
 def avatar_scale(calibration: Calibration, skeleton: Skeleton) -> float:
-    """Length of the user's legs divided by the length of the skeleton's legs."""
+    """Return the length of the user's legs divided by the length of the skeleton's legs."""
     return head_joint_height(calibration) / skeleton.head_height * _legs_of(skeleton)
 
 
 def _legs_of(skeleton: Skeleton) -> float:
-    """Length of a person's legs divided by that of the skeleton, for the same height of the head joint.
+    """Return the length of a person's legs divided by the length of the skeleton's legs, for the same head height.
 
-    The factor is 1 for skeletons with the proportions of people; skeletons in databases of earlier versions have other
-    proportions.
+    The factor is 1 for skeletons with the proportions of people. Skeletons in databases of earlier versions of mm_ros
+    have other proportions.
     """
     now = proportions_of(skeleton)
     if not now.adult or HEAD_OVER_LEG.holds(now.head):
@@ -56,10 +57,10 @@ def _legs_of(skeleton: Skeleton) -> float:
 
 
 def avatar_segments(calibration: Calibration, skeleton: Skeleton) -> Segments:
-    """Factors of trunk and arms that remain after the skeleton was scaled by the user's legs.
+    """Return the factors of trunk and arms for a skeleton that has been scaled to the user's legs.
 
-    The trunk gets the length that puts the head joint at the user's height. Without a measured arm span, the length of
-    the arms follows from the height of the head.
+    With the factor of the trunk, the head joint has the height of the user's head joint. If the arm span has not been
+    measured, the length of the arms follows from the height of the head.
     """
     legs, scale = _legs_of(skeleton), avatar_scale(calibration, skeleton)
     hips = float(skeleton.offsets[HIPS, 2])
@@ -74,14 +75,14 @@ def avatar_segments(calibration: Calibration, skeleton: Skeleton) -> Segments:
 
 
 def standing_headset_height(skeleton: Skeleton) -> float:
-    """Height of the headset on a standing person with this skeleton, m."""
+    """Return the height of the headset on a standing person with this skeleton [m]."""
     return float(skeleton.rest_positions()[HEAD, 2]) + HEADSET_IN_HEAD[2]
 
 
 def from_standing_height(
     head_height: float, user: str = "default", calibrated: bool = True, arm_span: float = 0.0
 ) -> Calibration:
-    """Calibration from `head_height`: height of the headset above the floor [m] when the user stands upright."""
+    """Return a calibration for a user whose headset is `head_height` above the floor [m] when the user stands."""
     if not 0.8 <= head_height <= 2.3:
         raise MmRosError(
             f"standing height of the headset: came {head_height:.2f} m, expected 0.8 to 2.3 m. "
@@ -91,35 +92,38 @@ def from_standing_height(
 
 
 def from_skeleton(skeleton: Skeleton, user: str = "default") -> Calibration:
-    """Calibration of a user with exactly this skeleton."""
+    """Return the calibration of a user with exactly this skeleton."""
     return from_standing_height(standing_headset_height(skeleton), user)
 
 
 # ---- measurement from trackers
 
-SEATED_TO_STANDING = 0.42  # m; difference of eye height between standing and sitting, about the length of a thigh
-LOWEST, HIGHEST = 0.8, 2.3  # m; plausible heights of a standing user's headset
+SEATED_TO_STANDING = 0.42  # height of the eyes of a standing person minus that of a sitting person [m]
+LOWEST, HIGHEST = 0.8, 2.3  # limits of the plausible height of a standing user's headset [m]
 JUDGED_EVERY_NS = 200_000_000
-SPAN_REFINED = 0.04  # m; smaller corrections are not published, because each changes the avatar's skeleton
-CONTROLLER_RADIUS = 0.03  # m; height of the grip of a controller that lies on the floor
-HIGHEST_FLOOR = 0.15  # m above the source's floor; a controller that lies higher is taken to lie on a shelf
-UNDER_FLOOR = 0.04  # m; a controller this far below the measured floor shows that the measured floor was a shelf
-UNDER_FLOOR_S = 0.3  # s; minimum time for which the controller must be below the floor.
-# m; if a controller is seen farther than this below the floor, the origin of the source may be elsewhere
+# Smaller corrections of the arm span [m] are not published, because each correction changes the avatar's skeleton.
+SPAN_REFINED = 0.04
+CONTROLLER_RADIUS = 0.03  # height of the grip of a controller that lies on the floor [m]
+HIGHEST_FLOOR = 0.15  # a controller that lies higher above the floor of the source than this [m] lies on a shelf
+UNDER_FLOOR = 0.04  # a controller that is lower than the measured floor by this [m] shows that the floor was a shelf
+UNDER_FLOOR_S = 0.3  # minimum time for which a controller must be below the measured floor [s]
+# If a controller is lower than the floor by more than this [m], the origin of the source may not be on the floor.
 ORIGIN_UNDER = 0.15
-ORIGIN_LACKS = 0.5  # m; if the origin is elsewhere, the head is lower than the user's height by more than this.
-# s, m; a headset that moves less than NOT_WORN_M within NOT_WORN_S is not on a head
+# The origin is not on the floor only if the measured height of the head is also too low by more than this [m].
+ORIGIN_LACKS = 0.5
+# a headset that moves by less than this distance [m] within this time [s] is not on a head
 NOT_WORN_S, NOT_WORN_M = 3.0, 0.0015
-GAP_S = 3.0  # after this time without a tracked head another person may wear the headset
+GAP_S = 3.0  # after this time without a tracked headset another person may wear the headset [s]
 
 # Standard deviations, m
-DOUBTFUL_SIGMA = 0.05  # minimum standard deviation of a doubtful height, when two heights are possible
+DOUBTFUL_SIGMA = 0.05  # a height with at least this standard deviation is doubtful, and does not replace a known height
 UNKNOWN_SIGMA, SEATED_SIGMA, STILL_SIGMA = 0.10, 0.08, 0.01
 SOURCE_FLOOR_SIGMA, MEASURED_FLOOR_SIGMA, SPAN_SIGMA, REACH_SPAN_SIGMA = 0.03, 0.01, 0.03, 0.08
-REFINED = 0.02  # m; smaller corrections of the height are not published, because each changes the avatar's skeleton
-ANOTHER = 0.05  # m; after a gap, a standing height that differs by more is another person's
-SEATED_S, LOWEST_SEATED = 4.0, 0.9  # s, m; a user whose head is below LOWEST_SEATED for SEATED_S sits
-ANOTHER_S = 4.0  # minimum time in the cluster before another person is measured
+# Smaller corrections of the height [m] are not published, because each correction changes the avatar's skeleton.
+REFINED = 0.02
+ANOTHER = 0.05  # a standing height that differs by more than this [m] after a gap is the height of another person
+SEATED_S, LOWEST_SEATED = 4.0, 0.9  # minimum time [s] and minimum height of the headset [m] of a user who sits
+ANOTHER_S = 4.0  # duration of standing from which the height of another person is measured [s]
 
 SEATED = "seated, height unsure: stand up for a moment, or call `calibrate` while standing"
 ORIGIN = (
@@ -131,34 +135,36 @@ ORIGIN = (
 @dataclass(frozen=True)
 class CalibrationSettings(Settings):
     user: str = setting("default", "Name of the user, and of the file with the user's measures.")
-    posture: str = setting("standing", "Posture of the user while playing.", choices=("standing", "seated"))
-    auto_calibrate: bool = setting(True, "Measure the user's height automatically while the user moves.")
-    still_s: float = setting(3.0, "Time for which the user stands still for the calibrate service.", "s", 0.5, 20.0)
-    still_m: float = setting(
-        0.03,
-        "Radius within which the head must stay for the calibrate service. Larger is less strict.",
-        "m",
-        0.001,
-        0.2,
+    posture: str = setting("standing", "Usual posture of the user: standing or seated.", choices=("standing", "seated"))
+    auto_calibrate: bool = setting(True, "If true, the height of the user is measured while the user moves.")
+    still_s: float = setting(
+        3.0, "Time for which the user must stand still for the service `calibrate`.", "s", 0.5, 20.0
     )
-    level_rad: float = setting(0.5, "Maximum pitch and roll of the head that counts as upright.", "rad", 0.05, 1.5)
+    still_m: float = setting(
+        0.03, "Radius within which the head must stay for the service `calibrate`. With a larger radius the user may "
+              "sway more.", "m", 0.001, 0.2
+    )
+    level_rad: float = setting(
+        0.5, "Maximum pitch and roll of the headset at which the head counts as upright.", "rad", 0.05, 1.5
+    )
     headset_place: tuple[float, ...] = setting(
-        (0.0,), "Position of the headset in the axes of the head joint: ahead, left, up. If a single value is given, "
-                "the position is that of the user's file, else 0.10, 0, 0.08.", "m", -0.3, 0.3, live=False,
+        (0.0,), "Position of the headset in the axes of the head joint: forward, left, up. A single value selects the "
+                "position in the user's file, or 0.10, 0, 0.08 without a file.", "m", -0.3, 0.3, live=False,
     )  # fmt: skip
     grip_place: tuple[float, ...] = setting(
         (0.0,), "Position of the palm relative to the wrist: toward the thumb, along the fingers, out of the back of "
-                "the hand. If three values are given, no offset of the controllers is fitted. If a single value is "
-                "given, the position is that of the user's file, else 0, 0.08, 0 with a fitted offset.",
+                "the hand. If three values are given, no offset of the controllers is fitted. A single value selects "
+                "the position in the user's file, or 0, 0.08, 0 with a fitted offset without a file.",
         "m", -0.3, 0.3, live=False,
     )  # fmt: skip
     face_forward: bool = setting(
-        False, "The calibrate service also turns the x axis of the room to the user's direction of view."
+        False, "If true, the service `calibrate` also turns the x axis of the room to the direction in which the user "
+               "looks."
     )
 
 
 def with_places(calibration: Calibration, settings: CalibrationSettings) -> Calibration:
-    """Return the calibration, with the places of headset and controllers from the settings if the user has set them."""
+    """Return the calibration with the places of headset and controllers from `settings`, where the user set them."""
     for name in ("headset_place", "grip_place"):
         if len(getattr(settings, name)) not in (1, 3):
             raise MmRosError(f"{name}: expected three numbers [m], came {list(getattr(settings, name))}")
@@ -173,7 +179,7 @@ def with_places(calibration: Calibration, settings: CalibrationSettings) -> Cali
 
 
 def grips_given(calibration: Calibration) -> bool:
-    """Whether the user has set the place of the palm in the hand."""
+    """Return true if the user has set the place of the palm in the hand (`grip_place`)."""
     assumed = Calibration()
     pairs = (
         (calibration.left_grip_in_hand, assumed.left_grip_in_hand),
@@ -184,10 +190,10 @@ def grips_given(calibration: Calibration) -> bool:
 
 @dataclass(frozen=True)
 class Stand:
-    """Summary of the headset's samples in the last `still_s` seconds."""
+    """Summary of the samples of the headset in the last `still_s` seconds."""
 
-    height: float  # median height of the headset in the source's room, m
-    strayed: float  # diagonal of the bounding box of the positions, m
+    height: float  # median height of the headset in the room of the source [m]
+    strayed: float  # diagonal of the bounding box of the headset's positions [m]
     pitch: float  # largest absolute pitch, rad
     yaw: float
     seconds: float
@@ -197,7 +203,7 @@ DEFAULTS = CalibrationSettings()
 
 
 class Calibrator:
-    """Measure a user from filtered trackers in the source's room."""
+    """Measures height, arm span and floor from filtered trackers in the axes of the source."""
 
     def __init__(self, settings: CalibrationSettings = DEFAULTS, known: Calibration | None = None) -> None:
         self.settings = settings
@@ -206,23 +212,23 @@ class Calibrator:
             floor_sigma=SOURCE_FLOOR_SIGMA,
         )  # fmt: skip
         self.current = with_places(self.current, settings)
-        # whether the calibration was measured by request or read from a file
+        # true if the calibration was measured by request or read from a file
         self._from_person = known is not None and known.calibrated
         self._samples: deque[tuple[float, float, float, float, float, float]] = deque()
         self._heights = HeightDistribution()
-        self._after_gap = False  # whether another person may wear the headset
-        self._span_known = True  # whether the arm span is that of the present person; false after a gap
+        self._after_gap = False  # true if another person may wear the headset after a gap
+        self._span_known = True  # false if the arm span may be the arm span of another person
         self._judged_ns = 0
-        self._seen_s: float | None = None  # s; time of the last frame with a tracked head
+        self._seen_s: float | None = None  # time of the last frame with a tracked headset [s]
         self._resting: dict[int, tuple[float, float, F64]] = {}
-        self._under: dict[int, float] = {}  # time at which each controller was first seen below the floor, by role
-        self._floor_assumed = False  # whether the floor is estimated from an assumed height
+        self._under: dict[int, float] = {}  # time [s] since when each controller has been below the floor, by role
+        self._floor_assumed = False  # true if the height of the floor follows from an assumed height of the user
         self._timeline = Timeline()
         self._reach = ArmReach()
-        self._stood: float | None = None  # measured standing height in the source's room
+        self._stood: float | None = None  # height of the headset of the standing user, in the axes of the source [m]
 
     def refine(self) -> None:
-        """Allow automatic measurements to replace the known calibration, which was not measured by request."""
+        """Allow automatic measurements to replace a known calibration that was not measured by request."""
         self._from_person = False
 
     def forget_motion(self) -> None:
@@ -234,9 +240,9 @@ class Calibrator:
         self._judged_ns = 0
 
     def step(self, frame: TrackerFrame) -> Calibration | None:
-        """Return a new calibration if this frame changes it, else None."""
+        """Return the new calibration if this frame changes the calibration, otherwise None."""
         if self._timeline.judge(frame.stamp_ns, frame.epoch, frame.new_from_old).verdict not in (ADVANCE, DROP):
-            self.forget_motion()  # forget the samples after a move of the room or a jump of the clock
+            self.forget_motion()  # the room was moved, or the clock jumped
         if frame.state[HEAD_ROLE] != TRACKED:
             self._samples.clear()
             return None
@@ -258,13 +264,13 @@ class Calibrator:
         return self.current if self.current is not before else None
 
     def _gap(self) -> None:
-        """Forget the person after the headset was taken off or lost: the next samples may be of another person."""
+        """Clear the samples after the headset was taken off or lost, because another person may put it on."""
         if self._stood is not None or self._from_person:
             self._after_gap, self._span_known = True, False
         self._heights.clear()
 
     def _laid_down(self) -> bool:
-        """Whether the headset lies still; a headset on a head always moves a little."""
+        """Return true if the headset lies still. A headset on a head always moves a little."""
         stand = self.stand()
         return stand is not None and stand.seconds >= 0.95 * NOT_WORN_S and stand.strayed < NOT_WORN_M
 
@@ -295,7 +301,7 @@ class Calibrator:
         )  # fmt: skip
 
     def measure(self) -> tuple[bool, str]:
-        """Measure from the last seconds on request; return success and a message for the user."""
+        """Measure the user from the last seconds. Return true on success, and a message for the user."""
         s, stand = self.settings, self.stand()
         if stand is None or stand.seconds < 0.8 * s.still_s:
             return False, f"the headset has not been tracked for {s.still_s:g} s yet; put it on and call again"
@@ -324,8 +330,8 @@ class Calibrator:
         return height + SEATED_TO_STANDING if self.settings.posture == "seated" else height
 
     def _measure_automatically(self) -> None:
-        """Measure the height from the distribution of heights, if the user is not known or another person may wear the
-        headset.
+        """Measure the height from the distribution of head heights. A height that was measured by request is kept until
+        another person may wear the headset.
         """
         highest = math.inf if self._floor_assumed else self.current.floor_height + HIGHEST
         found = self._heights.estimate(highest)
@@ -357,7 +363,7 @@ class Calibrator:
         return 0.0 if self.current.floor_sigma <= SOURCE_FLOOR_SIGMA else self.current.floor_sigma
 
     def _take(self, stood: float, height: float, sigma: float, seconds: float) -> None:
-        """Publish a measured height if it is new, clearly better, or another person's."""
+        """Accept a measured height if no height is known, if it is clearly better, or if another person is measured."""
         now, s, note = self.current, self.settings, ""
         if now.calibrated:
             away = abs(height - now.head_height)
@@ -367,11 +373,11 @@ class Calibrator:
                 self._after_gap = False
                 if away <= ANOTHER:
                     return
-                self._from_person = False  # another person wears the headset
+                self._from_person = False  # the height shows that another person wears the headset
                 now = replace(now, arm_span=0.0, arm_span_sigma=0.0)
                 self._reach = ArmReach()
             elif sigma >= DOUBTFUL_SIGMA > now.head_height_sigma:
-                # Publish that the height is uncertain, and keep the height
+                # The known height is kept, but its standard deviation is increased.
                 self.current = replace(now, head_height_sigma=sigma)
                 return
             elif (away < REFINED and now.head_height_sigma < 2 * sigma) or (away > ANOTHER and seconds < ANOTHER_S):
@@ -384,7 +390,7 @@ class Calibrator:
         )
 
     def _arms(self, frame: TrackerFrame) -> None:
-        """Measure the arm span when the arms are spread at shoulder height, wider than before."""
+        """Measure the arm span while the arms are spread at the height of the shoulders, wider than before."""
         hands = [LEFT_HAND_ROLE, RIGHT_HAND_ROLE]
         if (frame.state[hands] != TRACKED).any() or np.abs(frame.velocities[hands]).max() > 0.3:
             return
@@ -401,11 +407,10 @@ class Calibrator:
         self.current = replace(self.current, arm_span=span, arm_span_sigma=SPAN_SIGMA)
 
     def _spread_seen(self) -> bool:
-        """Whether the arm span was measured on spread arms."""
         return self.current.arm_span > 0.0 and self.current.arm_span_sigma <= SPAN_SIGMA
 
     def _fit_arms(self, frame: TrackerFrame) -> None:
-        """Estimate the arm span from the reach of the hands until the arms have been spread."""
+        """Estimate the arm span from the reach of the hands, as long as the user has not spread the arms."""
         span = self._reach.step(frame, head_joint_height(self.current))
         now = self.current
         if span is None or not now.calibrated or self._from_person or self._spread_seen():
@@ -414,7 +419,7 @@ class Calibrator:
             self.current = replace(now, arm_span=span, arm_span_sigma=REACH_SPAN_SIGMA)
 
     def _floor(self, frame: TrackerFrame) -> None:
-        """Measure the floor from a controller that lies on it; lower it when a controller is seen below it."""
+        """Measure the floor by a controller that lies on the floor. Lower the floor if a controller is below it."""
         t = frame.stamp_ns * 1e-9
         for role in (LEFT_HAND_ROLE, RIGHT_HAND_ROLE):
             p = frame.positions[role]
@@ -433,8 +438,8 @@ class Calibrator:
                     self._lay_floor(floor)
 
     def _look_under(self, role: int, z: float, tracked: bool, t: float) -> None:
-        """Lower the floor when a controller is seen below it: the measured floor was a shelf, or the origin of the
-        source is at the head.
+        """Lower the floor if a controller is below it. Then the measured floor was a shelf, or the origin of the source
+        is not on the floor.
         """
         under = self.current.floor_height - z
         if not tracked or under < UNDER_FLOOR:
@@ -453,13 +458,13 @@ class Calibrator:
             self._lay_floor(max(z - CONTROLLER_RADIUS, 0.0), SOURCE_FLOOR_SIGMA)
 
     def _assume_floor(self, stood: float) -> None:
-        """Put the floor at the user's assumed height below the upright head."""
+        """Set the floor below the upright headset by the assumed height of the user."""
         floor = stood - self.current.head_height
         if self.current.note != ORIGIN or abs(floor - self.current.floor_height) > REFINED:
             self.current = replace(self.current, floor_height=floor, floor_sigma=UNKNOWN_SIGMA, note=ORIGIN)
 
     def _lay_floor(self, floor: float, sigma: float = MEASURED_FLOOR_SIGMA) -> None:
-        """Set the floor height, and correct a measured head height, which was relative to the old floor."""
+        """Set the height of the floor, and correct a measured head height, which was relative to the old floor."""
         note = "" if self.current.note == ORIGIN else self.current.note
         self._floor_assumed = False
         self.current = replace(self.current, floor_height=floor, floor_sigma=sigma, note=note)
@@ -468,7 +473,7 @@ class Calibrator:
 
 
 def in_words(c: Calibration) -> str:
-    """Describe the measures and their uncertainties in words."""
+    """Describe the measures of a calibration and their uncertainties in words."""
 
     def sure(sigma: float) -> str:
         return f" ± {max(round(100 * sigma), 1)} cm" if sigma else ""

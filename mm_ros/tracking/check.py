@@ -1,4 +1,4 @@
-"""Check of tracker frames. The check refuses invalid numbers before they enter springs and averages."""
+"""Checks tracker frames for invalid numbers, before such numbers get into springs and averages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from mm_ros.maths.jit import njit
 
 
 def check_trackers(trackers: TrackerFrame, roles: tuple[int, ...] = tuple(range(R))) -> None:
-    """Raise MmRosError unless the values of all `roles` that are not lost are finite and rotations have length 1."""
+    """Raise MmRosError if a tracker of `roles` has a value that is not finite, or a rotation that is not a unit
+    quaternion. Lost trackers are not checked.
+    """
     t = trackers
     role = _unsound(t.positions, t.rotations, t.velocities, t.angular_velocities, t.state, roles)
     if role >= 0:
@@ -20,7 +22,6 @@ def check_trackers(trackers: TrackerFrame, roles: tuple[int, ...] = tuple(range(
 
 @njit
 def _unsound(positions: Any, rotations: Any, velocities: Any, angular: Any, state: Any, roles: Any) -> int:
-    """The first of these roles whose values are not sound, or -1."""
     for role in roles:
         if state[role] == LOST:
             continue

@@ -1,4 +1,7 @@
-"""Calibrations as YAML files, one per user, in `$MM_ROS_USERS` or else `$XDG_CONFIG_HOME/mm_ros/users`."""
+"""Reads and writes calibrations as YAML files, one per user.
+
+The files are in the folder `$MM_ROS_USERS`. If this variable is not set, they are in `$XDG_CONFIG_HOME/mm_ros/users`.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,10 @@ def users_folder() -> Path:
 
 
 def state_folder() -> Path:
-    """Folder of the automatic measurements: `$MM_ROS_USERS/measured` or `$XDG_STATE_HOME/mm_ros/users`."""
+    """Return the folder of the automatic measurements.
+
+    It is `$MM_ROS_USERS/measured`, or `$XDG_STATE_HOME/mm_ros/users` if the variable `MM_ROS_USERS` is not set.
+    """
     if os.environ.get("MM_ROS_USERS"):
         return users_folder() / "measured"
     xdg = os.environ.get("XDG_STATE_HOME")
@@ -54,7 +60,7 @@ def user_file(user: str) -> Path:
 
 
 def measured_file(user: str) -> Path:
-    """File of the user's automatic measurements."""
+    """Return the path of the file with the automatic measurements of a user."""
     return state_folder() / f"{_checked_name(user)}.yaml"
 
 
@@ -69,7 +75,7 @@ def _checked_name(user: str) -> str:
 
 
 def write_hands(user: str, convention: str, fitted: FittedHands) -> Path:
-    """Keep the fit of a user's hands on controllers of a convention."""
+    """Write how a user holds controllers of a convention (tracking/hands.py) to a file, and return its path."""
     path = hands_file(user, convention)
     values = [*fitted.fingers, *fitted.offsets]
     content = {"version": VERSION, **{k: v for k, v in zip(HAND_KEYS, values, strict=True) if v is not None}}
@@ -78,7 +84,7 @@ def write_hands(user: str, convention: str, fitted: FittedHands) -> Path:
 
 
 def read_hands(user: str, convention: str) -> FittedHands | None:
-    """Read the fit of a user's hands on controllers of a convention; None if there is none."""
+    """Read how a user holds controllers of a convention (tracking/hands.py), or return None if there is no file."""
     path = hands_file(user, convention)
     if not path.is_file():
         return None
@@ -117,7 +123,7 @@ def _plain(value: Any) -> Any:
 
 
 def read_calibration(user: str, path: Path | None = None) -> Calibration | None:
-    """Read the calibration of a user; None if the user has no file."""
+    """Return the calibration of a user, or None if the user has no file."""
     path = path or user_file(user)
     if not path.is_file():
         return None
@@ -161,5 +167,4 @@ def _checked(path: Path, name: str, value: Any, default: Any) -> Any:
 
 
 def _is_measure(value: Any) -> bool:
-    """Whether the value is a finite number, as a length or an angle must be."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)

@@ -1,10 +1,10 @@
-"""Filter of tracker samples without delay. Good samples pass unchanged.
+"""Filters the samples of trackers without delay. Good samples pass unchanged.
 
-A sample is refused when it is flagged as not tracked, at (0, 0, 0), not finite, frozen, out of reach of the head, or
-farther from the last pose than the device can have moved. Refused samples are replaced by an extrapolation that comes
-to rest, and after `extrapolate_s` by LOST. If the samples stay at a new position for `confirm_s`, the position is
-accepted, and the output blends to it. A speed limit alone would also follow a pose that drifts away, only more slowly
-(NVIDIA/IsaacTeleop#731).
+A sample is refused if the source marks it as not tracked, or if its values are zero or not finite. A sample is also
+refused if the pose is frozen, if the device is out of reach of the head, or if the device cannot have moved so far. An
+extrapolation that comes to rest replaces refused samples. After `extrapolate_s` the tracker is LOST. If the samples
+stay at a new position for `confirm_s`, this position is accepted, and the output blends to it. A limit of the speed
+alone would follow a pose that drifts away, only more slowly.
 """
 
 from __future__ import annotations
@@ -37,74 +37,82 @@ from mm_ros.maths.quat import Quat, Vec
 from mm_ros.maths.springs import damping_share
 from mm_ros.tracking.motion import KEPT, end_velocities
 
-# Compositors stamp frames irregularly: two stamps can be 2 ms apart while the poses are 11 ms apart.
+# Sources stamp frames irregularly: the stamps of two frames can be 2 ms apart while their poses are 11 ms apart.
 STAMP_JITTER_S = 0.011
-BLENDED_M, BLENDED_RAD = 2e-4, 1e-3  # a blend ends below these offsets.
-# s; a device that repeats its pose for longer than this is EXTRAPOLATED, and LOST some time after `frozen_s`
-REPEATED_S = 0.1
-SEEN_M = 0.001  # while the output is farther than this from the device, its state is EXTRAPOLATED
+BLENDED_M, BLENDED_RAD = 2e-4, 1e-3  # a blend ends if position and rotation of the output differ by less than this
+REPEATED_S = 0.1  # a device that repeats its pose for longer than this is EXTRAPOLATED
+SEEN_M = 0.001  # a device whose output is farther than this from its raw position is EXTRAPOLATED
 
 
 @dataclass(frozen=True)
 class GateSettings(Settings):
     extrapolate_s: float = setting(
         0.3,
-        "Time of extrapolation after a loss; then the tracker is LOST. Larger values extrapolate longer.",
+        "Time for which a tracker is extrapolated after a loss. After this time the tracker is LOST.",
         "s", 0.0, 2.0,
     )
     rest_halflife_s: float = setting(
         0.06,
-        "Half-life of the velocity during extrapolation. Larger values let the extrapolated pose move farther.",
+        "Half-life of the velocity while a tracker is extrapolated. With a larger half-life the extrapolated pose "
+        "moves farther.",
         "s", 0.01, 1.0,
     )
     frozen_s: float = setting(
-        0.5, "Time without any change, after which a pose is refused as frozen. 0 disables the check.", "s", 0, 10
+        0.5, "Time after which a pose that does not change at all is refused as frozen. At 0, frozen poses are "
+             "accepted.", "s", 0, 10
     )
     confirm_s: float = setting(
         0.05,
-        "Time after which the new position after a jump is accepted. Larger values reject longer glitches.",
+        "Time for which a device must stay at a new position after a jump until the new position is accepted. A larger "
+        "time rejects longer disturbances.",
         "s", 0.0, 0.5,
     )
     blend_halflife_s: float = setting(
         0.06,
-        "Half-life of the offset while the output blends to a new pose. Larger values are smoother.",
+        "Half-life of the difference between output and device while the output blends to a new pose. With a larger "
+        "half-life the blend is smoother.",
         "s", 0.01, 1.0,
     )
     blend_speed: float = setting(
         0.7,
-        "Maximum speed of the output while it blends to a new pose. Larger values make blends shorter.",
+        "Maximum speed of the output while it blends to a new pose. With a larger speed the blend is shorter.",
         "m/s", 0.1, 10.0,
     )
     blend_turn_speed: float = setting(
-        4.0, "Maximum turn rate that a blend adds to the output. Larger values make blends shorter.", "rad/s", 0.5, 50.0
+        4.0, "Maximum turn rate that a blend to a new pose adds to the output. With a larger turn rate the blend is "
+             "shorter.", "rad/s", 0.5, 50.0
     )
     jump_m: float = setting(
         0.028,
-        "Deviation from the expected position that is always accepted. Larger values accept larger jumps.",
+        "Distance of a sample from the expected position that is always accepted. A larger distance accepts larger "
+        "jumps.",
         "m", 0.0, 1.0,
     )
     jump_rad: float = setting(
         0.7,
-        "Deviation from the expected rotation that is always accepted. Larger values accept larger jumps.",
+        "Angle of a sample to the expected rotation that is always accepted. A larger angle accepts larger jumps.",
         "rad", 0.0, 3.2,
     )
     acceleration: float = setting(
-        60.0, "Maximum plausible acceleration. Faster samples are treated as jumps.", "m/s²", 10.0, 5000.0
+        60.0, "Maximum plausible acceleration of a device. A sample that needs a larger acceleration is treated as a "
+              "jump.", "m/s²", 10.0, 5000.0
     )
     hand_speed: float = setting(12.0, "Maximum plausible speed of controllers and body trackers.", "m/s", 1.0, 50.0)
     head_speed: float = setting(5.0, "Maximum plausible speed of the headset.", "m/s", 1.0, 50.0)
     turn_speed: float = setting(50.0, "Maximum plausible turn rate of any device.", "rad/s", 5.0, 200.0)
     reach_m: float = setting(
-        1.5, "Controllers farther from the head than this are ignored; body trackers at 1.5 times this.", "m", 0.5, 10.0
+        1.5, "Maximum distance of a controller from the headset. Controllers at a larger distance are ignored. The "
+             "maximum for body trackers is 1.5 times this distance.", "m", 0.5, 10.0
     )
     velocity_window_s: float = setting(
         0.06,
-        "Window over which velocities are fitted. Larger values are smoother, but follow changes later.",
+        "Duration of the samples to which velocities are fitted. With a larger duration velocities are smoother, but "
+        "follow changes later.",
         "s", 0.01, 0.5,
     )
     new_epoch_s: float = setting(
         2.0,
-        "A loss of the headset that lasts longer than this starts a new epoch, in which all stages reset.",
+        "Duration of a loss of the headset above which a new epoch starts. All stages reset in a new epoch.",
         "s", 0.5, 60.0,
     )
 
@@ -113,7 +121,7 @@ Numbers = namedtuple("Numbers", tuple(GateSettings.specs()))  # type: ignore[mis
 
 
 class Devices(NamedTuple):
-    """State of the filter. Row r of each array is device ROLES[r]."""
+    """State of the filter. Row r of each array belongs to the device with the role `ROLES[r]`."""
 
     p: F64  # (R, 3) the output
     q: F64  # (R, 4)
@@ -121,21 +129,22 @@ class Devices(NamedTuple):
     w: F64  # (R, 3)
     raw_p: F64  # (R, 3) the last raw pose, accepted or not
     raw_q: F64  # (R, 4)
-    off_p: F64  # (R, 3) output = raw + offset during a blend
+    off_p: F64  # (R, 3) difference between the output and the raw pose during a blend
     off_q: F64  # (R, 4)
-    n: NDArray[np.int64]  # (R, COUNTS) counters; the constants below name the columns
-    times: F64  # (R, 2, KEPT) s; times of the last samples, newest first, of the two motions that IN_USE describes
+    n: NDArray[np.int64]  # (R, COUNTS) counters and stamps, whose columns are named by constants from KNOWN to ZERO_NS
+    times: F64  # (R, 2, KEPT) times of the last samples of two motions (see IN_USE), the newest first [s]
     positions: F64  # (R, 2, KEPT, 3)
     rotations: F64  # (R, 2, KEPT, 4)
 
 
-# Columns of Devices.n. BRIDGED: number of samples since the last good one. REPEATS: number of repetitions of the last
-# pose. FROZEN: 1 when the pose was repeated for `frozen_s`. IN_USE: index of the motion at the accepted position; the
-# other motion is at a new position that is not confirmed yet.
+# These constants are columns of `Devices.n`. `BRIDGED` counts the samples since the last good sample. `REPEATS` counts
+# how often the last pose has been repeated. `FROZEN` is 1 after a pose has been repeated for `frozen_s`. Each device
+# has two motions: one at the accepted position, and one at a new position that is not confirmed yet. `IN_USE` is the
+# index of the motion at the accepted position.
 KNOWN, BRIDGED, ACCEPTED, STATE, REPEATS, FROZEN, RAW_NS, CHANGED_NS, GOOD_NS, SAMPLED_NS, OTHER_NS, IN_USE = range(12)
-HELD, ZERO_NS, COUNTS = 12, 14, 16  # number of samples and stamp of time 0 of both motions
+HELD, ZERO_NS, COUNTS = 12, 14, 16  # columns with the number of samples and the stamp of the time 0 of both motions
 REASONS = ("flag", "zero", "frozen", "reach", "jump")
-FLAG, ZEROED, FROZEN_POSE, REACH, JUMP = range(1, 6)  # reasons of a refusal; 0: accepted
+FLAG, ZEROED, FROZEN_POSE, REACH, JUMP = range(1, 6)  # reasons to refuse a sample; the reason of an accepted one is 0
 
 
 def make_devices() -> Devices:
@@ -152,7 +161,7 @@ class TrackerGate:
         self.settings = settings
         self._refusals = np.zeros(1 + len(REASONS), np.int64)
         self._timeline = Timeline()
-        self._added_epochs = 0  # number of epochs that the gate has added to those of the source
+        self._added_epochs = 0  # number of epochs that the gate has added to the epochs of the source
         self._raw_epoch: int | None
         self._clear()
         self._last_ns = self._head_seen_ns = 0
@@ -168,11 +177,11 @@ class TrackerGate:
 
     @property
     def refused(self) -> dict[str, int]:
-        """Number of refused samples by reason."""
+        """Number of refused samples by the reason of the refusal."""
         return dict(zip(REASONS, self._refusals[1:].tolist(), strict=True))
 
     def reset(self) -> None:
-        """Clear all state; the next sample starts a new epoch."""
+        """Clear all state. The next sample starts a new epoch."""
         if self._raw_epoch is not None:
             self._added_epochs += 1
         self._clear()
@@ -183,7 +192,7 @@ class TrackerGate:
         self._memory, self._devices = packed(make_devices())
 
     def step(self, raw: TrackerFrame) -> TrackerFrame | None:
-        """Filter one frame; None for a duplicate or late frame."""
+        """Return the filtered frame, or None for a duplicate or late frame."""
         verdict, _ = self._timeline.judge(raw.stamp_ns, raw.epoch, raw.new_from_old)
         if verdict == DROP:
             return None
@@ -201,9 +210,9 @@ class TrackerGate:
         return out
 
     def _begin(self, raw: TrackerFrame, verdict: str) -> None:
-        """Apply a new epoch, a gap or a move of the play space before the sample itself is filtered."""
+        """Apply a new epoch, a gap or a move of the play space before the samples of the frame are filtered."""
         if verdict == RESET:
-            if raw.epoch == self._raw_epoch:  # the source's clock went back without a new epoch
+            if raw.epoch == self._raw_epoch:  # the clock of the source went back, but the source has no new epoch
                 self._added_epochs += 1
             self._clear()
         elif not is_identity(raw.new_from_old):
@@ -218,7 +227,7 @@ class TrackerGate:
         self._raw_epoch = raw.epoch
 
     def _head_returns(self, raw: TrackerFrame) -> bool:
-        """Whether a lost head has a new pose again; a repetition of a frozen pose does not count."""
+        """Return true if a lost headset has a new pose. A repetition of a frozen pose does not count."""
         d = self._devices
         if d.n[HEAD_ROLE, STATE] != LOST or raw.state[HEAD_ROLE] == LOST:
             return False
@@ -232,14 +241,15 @@ def _step(
     now: int, dt: float, positions: Any, rotations: Any, velocities: Any, angular_velocities: Any, states: Any,
     sampled_ns: Any,
 ) -> bool:  # fmt: skip
-    """Filter the raw rows of one frame at the stamp `now` [ns] into those of the output. Returns whether the head's
-    sample was accepted."""
+    """Filter the samples of all devices in a frame with the stamp `now` [ns], and write the output arrays. Return true
+    if the sample of the headset was accepted.
+    """
     d, s = d[0], s[0]
     seen, head = False, (0.0, 0.0, 0.0)
     for r in range(len(raw_states)):
         state = int(raw_states[r])
         if state == LOST and not d.n[r, KNOWN]:
-            continue  # a device that was never tracked keeps the values of a new frame
+            continue  # the output of a device that was never tracked keeps the initial values of a frame
         p, q = quat.get3(raw_positions, r), quat.get4(raw_rotations, r)
         sampled = raw_sampled[r] if raw_sampled[r] != 0 else now
         reason = _device(d, s, r, state, p, q, sampled, now, dt, seen, head)
@@ -256,7 +266,7 @@ def _step(
 def _device(
     d: Any, s: Any, r: int, state: int, p: Vec, q: Quat, sampled: int, now: int, dt: float, seen: bool, head: Vec
 ) -> int:
-    """Filter one sample of device r. Returns the reason why it was refused, or 0."""
+    """Filter one sample of device r. Return the reason of the refusal, or 0 if the sample was accepted."""
     n = d.n[r]
     before, repeats = n[ACCEPTED] != 0, n[REPEATS]
     reason = _refusal(d, s, r, state, p, q, sampled, now, seen, head)
@@ -264,7 +274,7 @@ def _device(
         reason = _jump(d, s, r, p, q, sampled)
     if reason != 0:
         if reason == JUMP and before:
-            # The last accepted samples may already belong to a pose that drifts away, so the speed is limited.
+            # The last accepted samples may already be wrong, so the speed of the extrapolation is limited.
             quat.put3(d.v, r, quat.shortened(quat.get3(d.v, r), 1.2 * s.blend_speed))
         _bridge(d, s, r, now, dt)
         n[BRIDGED] += 1
@@ -293,9 +303,10 @@ def _device(
 def _refusal(
     d: Any, s: Any, r: int, state: int, p: Vec, q: Quat, sampled: int, now: int, seen: bool, head: Vec
 ) -> int:
-    """Reason to refuse the sample without looking at earlier samples, or 0."""
+    """Return the reason to refuse a sample because of its own values or its repetition, or 0 if there is none."""
     n = d.n[r]
-    # A headset without cameras always extrapolates its position; an extrapolated controller drifts within a second.
+    # An extrapolated headset is accepted, because a headset without cameras always extrapolates its position. An
+    # extrapolated controller is refused, because its pose drifts away within a second.
     if state == LOST or (state == EXTRAPOLATED and r != HEAD_ROLE):
         return FLAG
     length = math.sqrt(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3])
@@ -317,7 +328,7 @@ def _refusal(
 
 @njit
 def _jump(d: Any, s: Any, r: int, p: Vec, q: Quat, sampled: int) -> int:
-    """JUMP if the device cannot have moved to this position and the position is not confirmed yet; else 0."""
+    """Return JUMP if the device cannot have moved to this position and the position is not confirmed yet, else 0."""
     n = d.n[r]
     m, other = n[IN_USE], 1 - n[IN_USE]
     if _plausible(d, s, r, m, p, q, sampled, s.acceleration):
@@ -342,11 +353,11 @@ def _plausible(d: Any, s: Any, r: int, m: int, p: Vec, q: Quat, sampled: int, ac
     dt = max(sampled * 1e-9 - (d.n[r, ZERO_NS + m] * 1e-9 + d.times[r, m, 0]), STAMP_JITTER_S)
     speed, turn = quat.norm(v), quat.norm(w)
     step = quat.sub(p, quat.get3(d.positions[r, m], 0))
-    # The deviation from continued motion or that from a sudden stop counts, whichever is smaller, because a fist that
-    # hits a table has not jumped.
+    # The sample is compared with a continued motion and with a sudden stop, because a fist may hit a table. The smaller
+    # of both distances counts.
     off = min(quat.norm(step), quat.norm(quat.sub(step, quat.scale(v, dt))))
     top = s.head_speed if r == HEAD_ROLE else s.hand_speed
-    # The velocity is unknown after the first two samples, so only the maximum speed limits the step.
+    # The velocity is not known from only two samples, so only the maximum speed limits the step.
     gained = 0.5 * acceleration * dt * dt if held > 2 else math.inf
     room = s.jump_m + min(speed * dt + gained, top * dt)
     angle = quat.angle_of(quat.mul_inv(q, quat.get4(d.rotations[r, m], 0)))
@@ -355,7 +366,7 @@ def _plausible(d: Any, s: Any, r: int, m: int, p: Vec, q: Quat, sampled: int, ac
 
 @njit
 def _bridge(d: Any, s: Any, r: int, now: int, dt: float) -> None:
-    """Extrapolate from the last output with decaying velocity; LOST after `extrapolate_s`."""
+    """Extrapolate the last output with decaying velocity. After `extrapolate_s` the device is LOST."""
     if not d.n[r, KNOWN]:
         return
     if (now - d.n[r, GOOD_NS]) * 1e-9 > s.extrapolate_s:
@@ -379,7 +390,7 @@ def _drift(d: Any, s: Any, r: int, dt: float) -> None:
 
 @njit
 def _start_blend(d: Any, s: Any, r: int, dt: float, p: Vec, q: Quat, lost: bool) -> None:
-    """Start a blend after a loss: the offset is the extrapolated output minus the new raw pose."""
+    """Start a blend after a loss. The offset of the blend is the extrapolated output minus the new raw pose."""
     n = d.n[r]
     if lost and n[STATE] == EXTRAPOLATED:
         _drift(d, s, r, dt)
@@ -389,9 +400,9 @@ def _start_blend(d: Any, s: Any, r: int, dt: float, p: Vec, q: Quat, lost: bool)
     if off_q[0] < 0.0:
         off_q = (-off_q[0], -off_q[1], -off_q[2], -off_q[3])
     away = quat.norm(off_p)
-    # After a single bad sample, the offset is only the motion since then, which needs no blend.
+    # After a single bad sample, the offset is only the motion since this sample, which needs no blend.
     within = n[BRIDGED] == 1 and away <= 2.0 * dt * quat.norm(_motion(d, s, r, n[IN_USE])[0])
-    # A small offset without a loss needs no blend either: a still device or a delayed source repeated its pose.
+    # A small offset without a loss needs no blend either, because a still device or a late source repeated a pose.
     if within or (not lost and away < s.jump_m):
         off_p, off_q = (0.0, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0)
     quat.put3(d.off_p, r, off_p)
@@ -401,11 +412,13 @@ def _start_blend(d: Any, s: Any, r: int, dt: float, p: Vec, q: Quat, lost: bool)
 
 @njit
 def _blend(d: Any, s: Any, r: int, dt: float) -> None:
-    """Shrink the offset; more slowly while the device moves, so that the output stays within `blend_speed`."""
+    """Reduce the offset of a blend. While the device moves, the offset is reduced more slowly, so that the speed of the
+    output stays below `blend_speed`.
+    """
     off_p, off_q = quat.get3(d.off_p, r), quat.get4(d.off_q, r)
     if off_p == (0.0, 0.0, 0.0) and off_q == (1.0, 0.0, 0.0, 0.0):
         return
-    # Right after a loss the speed of the device is unknown, so the slowest blend is used.
+    # The speed of the device is not known right after a loss, so the slowest blend is used.
     m = d.n[r, IN_USE]
     own = quat.norm(_motion(d, s, r, m)[0]) if d.n[r, HELD + m] > 3 else math.inf
     left = 1.0 - damping_share(s.blend_halflife_s, dt)
@@ -422,7 +435,6 @@ def _blend(d: Any, s: Any, r: int, dt: float) -> None:
 
 @njit
 def _push(d: Any, r: int, m: int, sampled: int, p: Vec, q: Quat) -> None:
-    """Add a sample to motion m of device r."""
     n, times, positions, rotations = d.n[r], d.times[r, m], d.positions[r, m], d.rotations[r, m]
     if n[HELD + m] == 0:
         n[ZERO_NS + m] = sampled
@@ -439,7 +451,7 @@ def _push(d: Any, r: int, m: int, sampled: int, p: Vec, q: Quat) -> None:
 
 @njit
 def _motion(d: Any, s: Any, r: int, m: int) -> tuple[Vec, Vec]:
-    """Linear and angular velocity of device r in room axes at the newest sample of motion m."""
+    """Return the linear and angular velocity of device r in room axes at the newest sample of its motion m."""
     held = d.n[r, HELD + m]
     if held < 2:
         return (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
@@ -448,7 +460,7 @@ def _motion(d: Any, s: Any, r: int, m: int) -> tuple[Vec, Vec]:
 
 @njit
 def _carry(d: Any, moved: Any) -> None:
-    """Move all known devices along with the play space."""
+    """Move the state of all devices by the pose `moved`, because the play space was moved."""
     d = d[0]
     t, turn = (moved[0], moved[1], moved[2]), (moved[3], moved[4], moved[5], moved[6])
     for r in range(len(d.n)):
@@ -468,7 +480,7 @@ def _carry(d: Any, moved: Any) -> None:
 
 
 def warm_up() -> None:
-    """Compile all functions of a step by one second of samples with a loss, a jump and a re-centring."""
+    """Compile all functions of the gate by one second of samples with a loss, a jump and a re-centring."""
     gate = TrackerGate()
     moved = identity_pose()
     moved[0] = 1e-3

@@ -1,8 +1,9 @@
-"""Place of a controller beside the axis of the forearm, estimated from turns about this axis.
+"""Estimates how far a controller is beside the axis of the forearm, from turns of the forearm about this axis.
 
-When a user turns the palm up or down, the wrist hardly moves, so the positions of the device show how far the device is
-from the forearm's axis. Second differences over 50 ms remove the motion of the whole arm. The position along the
-forearm cannot be observed in this way; it becomes a part of the measured length of the arm.
+When a user turns the palm up or down, the wrist hardly moves. Therefore the positions of the controller show how far it
+is from the axis of the forearm. Second differences over 50 ms remove the motion of the whole arm. The position of the
+controller along the forearm cannot be observed in this way. An error of this position becomes a part of the measured
+length of the arm.
 """
 
 from __future__ import annotations
@@ -15,18 +16,19 @@ from mm_ros.maths import quat
 from mm_ros.maths import rotations as rot
 from mm_ros.maths.quat import Quat, Vec
 
-STEP_S = 0.024  # s; time between the three samples of a second difference
-TWIST = 1.3  # rad/s; slower turns are left out
-AXIS = 0.8  # cosine of the largest angle between the axis of the turn and the forearm.
-RESIDUAL = 0.004  # m; residual at which the robust weight falls to a quarter
-# m; standard deviations of the offset beside the forearm, beside it with a stored fit, and along the forearm
+STEP_S = 0.024  # time between the three samples of a second difference [s]
+TWIST = 1.3  # minimum turn rate of the controller [rad/s] from which the offset is estimated
+AXIS = 0.8  # cosine of the maximum angle between the axis of the turn and the forearm
+RESIDUAL = 0.004  # residual [m] at which a sample has a quarter of its weight
+# standard deviations of the offset [m]: beside the forearm, the same with a stored offset, and along the forearm
 PRIOR_SIGMA, STORED_SIGMA, ALONG_SIGMA = 0.02, 0.008, 0.007
 LONG = 3000.0  # number of samples over which the estimate averages
 FURTHEST = 0.05  # m
 
 
 class GripOffset:
-    """Normal equations of the place of the forearm's axis, in device axes relative to the palm of the convention."""
+    """Estimates where the axis of the forearm is, in device axes and relative to the palm that the convention assumes.
+    """
 
     def __init__(self) -> None:
         self._recent: deque[tuple[float, Vec, Quat]] = deque(maxlen=32)
@@ -39,14 +41,17 @@ class GripOffset:
         self._recent.clear()
 
     def add(self, time_s: float, palm: Vec, q: Quat, turn: Vec, along: Vec, wrist: float) -> bool:
-        """Add a sample, and return whether the estimate has changed. `turn`: angular velocity in room axes [rad/s];
-        `along`: direction of the fingers in device axes; `wrist`: distance from palm to wrist [m].
+        """Add a sample of the controller, and return true if the estimate has changed.
+
+        `palm` is the position of the palm, `q` the rotation and `turn` the angular velocity [rad/s] of the controller,
+        all in room axes. `along` is the direction of the fingers in device axes, and `wrist` the distance from palm to
+        wrist [m].
         """
         self._recent.append((time_s, palm, q))
         rate = quat.norm(turn)
         if rate < TWIST or abs(quat.dot(turn, quat.rotate(q, along))) < AXIS * rate:
             return False
-        # a neighbouring sample is skipped, because it shares most of its data with the last one
+        # every second sample is skipped, because neighbouring samples share most of their data
         self._skip = not self._skip
         if self._skip:
             return False
@@ -54,7 +59,7 @@ class GripOffset:
         if middle is None or first is None or not time_s > middle[0] > first[0]:
             return False
         (t1, p1, q1), (t0, p0, q0) = middle, first
-        share = (t1 - t0) / (time_s - t0)  # weight of the last sample, because the samples are not evenly spaced
+        share = (t1 - t0) / (time_s - t0)  # the samples are not evenly spaced, so the last one has this weight
         moved = np.array(p1) - share * np.array(palm) - (1 - share) * np.array(p0)
         turned = _matrix(q1) - share * _matrix(q) - (1 - share) * _matrix(q0)
         off = moved + turned @ self._solve(along, wrist)
@@ -72,7 +77,7 @@ class GripOffset:
         return None
 
     def _solve(self, along: Vec, wrist: float) -> np.ndarray:
-        """Place of the wrist in device axes relative to the palm of the convention."""
+        """Return the position of the wrist in device axes, relative to the palm that the convention assumes."""
         f = np.array(along)
         lateral = np.eye(3) - np.outer(f, f)
         sigma = PRIOR_SIGMA if self.stored is None else STORED_SIGMA
@@ -81,7 +86,7 @@ class GripOffset:
         return np.asarray(np.linalg.solve(self._matrix + prior, self._right + prior @ expected))
 
     def offset(self, along: Vec, wrist: float) -> Vec:
-        """Vector from the palm of the convention to the fitted palm, in device axes [m]."""
+        """Return the vector [m] from the palm that the convention assumes to the estimated palm, in device axes."""
         f = np.array(along)
         out = self._solve(along, wrist)
         out = out - f * float(f @ out)

@@ -1,11 +1,12 @@
-"""Conventions of hand poses, and the rotation of each into the frame that all other stages use.
+"""Conventions of hand poses, and the rotation from each convention to the convention that all other stages use.
 
-This frame is called `wrist`: its axes are those of the canonical hand joint, and its position is the middle of the
-palm, 8 cm from the wrist along the hand. In a T-pose with the palms down, x points along the thumb, y to the user's
-left (along the left fingers, against the right ones) and z out of the back of the hand.
+All other stages use the convention `wrist`. Its axes are those of the canonical hand joint, and its position is the
+middle of the palm, 8 cm from the wrist along the hand. In a T-pose with the palms down, x points along the thumb, y to
+the left of the user, and z out of the back of the hand.
 
 In every other convention the axis across the device is the normal of the palm. These conventions differ by one angle:
-the angle of the fingers below the device's forward axis (OpenXR −z, here x) when the thumb is up.
+the angle of the fingers below the forward axis of the device when the thumb is up. The forward axis is −z in OpenXR and
+x in mm_ros.
 """
 
 from __future__ import annotations
@@ -24,8 +25,11 @@ ESTIMATED = "estimated"
 
 @dataclass(frozen=True)
 class HandPose:
-    """One convention. `fingers_below`: angle of the fingers below the forward axis [deg]; NaN for `wrist`.
-    `palm`: middle of the palm in device axes (x forward, z up) [m]."""
+    """One convention of hand poses.
+
+    `fingers_below` is the angle of the fingers below the forward axis of the device [deg], and NaN for `wrist`. `palm`
+    is the middle of the palm in device axes (x forward, z up) [m].
+    """
 
     name: str
     definition: str
@@ -38,7 +42,7 @@ _GRIP = (
     "Position: centre of the fist. OpenXR +x: normal of the palm, out of the left palm and into the right one; "
     "-z: through the tube of the closed fingers, from the little finger to the thumb; +y: toward the forearm."
 )
-# Conventions: name, description, angle of the fingers below the forward axis [deg], middle of the palm [m], source
+# the known conventions; angles of the fingers are in degrees, and positions of the palm in metres
 ROWS: tuple[HandPose, ...] = (
     HandPose("openxr_grip", _GRIP, 90.0),
     HandPose("webxr_grip", "WebXR gripSpace. " + _GRIP, 90.0),
@@ -77,21 +81,23 @@ def hand_pose(name: str) -> HandPose:
 
 
 def hand_in_device(name: str, side: int) -> F64:
-    """The palm (x, y, z, qw, qx, qy, qz) with the axes of the hand joint, in device axes; side 0 left, 1 right."""
+    """Return the pose of the hand (x, y, z, qw, qx, qy, qz) in device axes; `side` is 0 for the left hand, 1 for the
+    right. The position is the middle of the palm, and the axes are those of the hand joint.
+    """
     row = hand_pose(name)
     out = np.array([*row.palm, 1.0, 0.0, 0.0, 0.0])
     if math.isnan(row.fingers_below):
         return out
-    # A quarter turn about the thumb's axis turns the palm from facing down to facing sideways, with the thumb up.
+    # This is the rotation from a hand with the fingers along x to a hand with the fingers below x by the angle `below`.
     below = math.radians(row.fingers_below)
     out[3:] = rot.multiply(rot.exp(np.array([0.0, below, 0.0])), _THUMB_UP[side])
     return out
 
 
 def _thumb_up(side: int) -> F64:
-    """Hand axes in the device's axes for fingers along x, the thumb up, and the palm inward."""
+    """Return the axes of the hand in device axes, for fingers along x, the thumb up and the palm towards the body."""
     s = 1.0 - 2.0 * side
-    # Columns x (thumb) = z, y = s·x, z (back of the hand) = s·y.
+    # The columns are the axes of the hand: x (thumb) is z, y (fingers) is s·x, and z (back of the hand) is s·y.
     m = np.array([[0.0, s, 0.0], [0.0, 0.0, s], [1.0, 0.0, 0.0]])
     w = 0.5 * math.sqrt(max(1.0 + np.trace(m), 0.0))
     return np.array([w, (m[2, 1] - m[1, 2]) / (4 * w), (m[0, 2] - m[2, 0]) / (4 * w), (m[1, 0] - m[0, 1]) / (4 * w)])

@@ -1,10 +1,10 @@
-"""Convert the hand poses of any controller into the frame `wrist` (`hand_poses.py`), fitted to the user.
+"""Converts the poses of any controller into hand poses of the convention `wrist` (`hand_poses.py`), fitted to the user.
 
-Each sample compares the device with a model of the arm (`body/arm.py`): the forearm that head and hand imply. The
-comparison gives two results. If the source does not state its convention, the convention with which the wrists bend
-least is chosen. Then the rotation between device and hand is refined, because people hold controllers differently: the
-result is a weighted mean of the finger direction that the convention assumes and the mean direction of the forearm in
-device axes.
+Each sample compares the controller with the forearm of a model of the arm (`body/arm.py`), which follows from the
+positions of head and hand. If the source does not state its convention, this comparison selects the convention with
+which the wrists bend least. People hold controllers differently. Therefore the comparison also refines the rotation
+between controller and hand. The refined direction of the fingers is a weighted mean of the direction that the
+convention assumes and of the mean direction of the forearm in device axes.
 """
 
 from __future__ import annotations
@@ -25,45 +25,52 @@ from mm_ros.tracking.grip import GripOffset
 from mm_ros.tracking.hand_poses import ESTIMATED, HAND_POSES, hand_in_device, hand_pose
 
 HEAD_JOINT: Vec = (-0.10, 0.0, -0.08)  # m, in headset axes
-PALM = 0.08  # m; distance from the wrist to the middle of the palm
-TORSO_HALFLIFE_S = 0.3  # half-life with which the torso's yaw follows the headset's yaw
-SAMPLE_S = 0.03  # minimum time between samples of the fit
-TURNED_RAD, WAITED_S = 0.15, 0.5  # rad, s; a device gives a new sample after a turn by TURNED_RAD or after WAITED_S
-NEUTRAL_TWIST = 0.27  # rad; mean twist of the hand against the model's forearm on CMU
-PLAUSIBLE_RAD = 0.8  # scale of the robust cost of a convention: angles beyond it add little to the cost.
-# Longest plausible arm and scale of the cost beyond it, as shares of the head joint's height
+PALM = 0.08  # distance from the wrist to the middle of the palm [m]
+TORSO_HALFLIFE_S = 0.3  # half-life with which the assumed yaw of the torso follows the yaw of the headset
+SAMPLE_S = 0.03  # minimum time between two samples of the fit
+TURNED_RAD, WAITED_S = 0.15, 0.5  # a controller gives a new sample after this turn [rad] or after this time [s]
+NEUTRAL_TWIST = 0.27  # mean twist of the hand relative to the forearm of the arm model in the CMU database [rad]
+PLAUSIBLE_RAD = 0.8  # angle between hand and forearm [rad] above which the cost of a convention grows only slowly
+# maximum length of an arm as a share of the head joint's height, and distance beyond it [m] that costs one half
 LONGEST_ARM, BEYOND_M = 0.365, 0.08
-# Extra cost per sample of conventions that recordings rarely have.
+# additional cost per sample of the conventions that are rare in recordings
 RARE = {"openxr_palm": 0.1, "openxr_aim": 0.04, "wrist": 0.08}
-UNSURE = 0.1  # the estimate is unsure if the cost per sample of the second-best convention is larger by less than this
-FEW = 6.0  # samples after which an estimated convention is reported
-LOST_DECISION = 1.5  # samples; a known convention is replaced only by a convention whose cost is lower by this
-LONG = 400.0  # number of samples over which the fit averages
-PRIOR, PRIOR_OF_FIT = 8.0, 60.0  # weights, in samples, of the finger direction of the convention, and of a stored fit
-FEWEST_OFFSET = 20.0  # minimum number of samples of an offset that is reported and kept
-FURTHEST = math.radians(60.0)  # maximum angle between the fitted finger direction and that of the convention
-TURN_HALFLIFE_S = 0.5  # half-life with which the applied rotation follows the fitted rotation.
-OFFSET_HALFLIFE_S = 1.0  # half-life with which the applied offset follows the fitted offset
-# Controllers are exchanged if they are this far on the wrong side for EXCHANGED_S, within the first WATCHED_S
+UNSURE = 0.1  # minimum difference of the costs per sample of the two best conventions for a sure estimate
+FEW = 6.0  # minimum number of samples from which an estimated convention is reported
+LOST_DECISION = 1.5  # a reported convention is replaced only by a convention whose total cost is lower by this amount
+LONG = 400.0  # maximum number of samples over which the fit averages
+PRIOR, PRIOR_OF_FIT = 8.0, 60.0  # number of samples that the convention, or a stored fit, counts as in the fit
+FEWEST_OFFSET = 20.0  # minimum number of samples from which an offset is reported and stored
+FURTHEST = math.radians(60.0)  # maximum angle between the fitted direction of the fingers and that of the convention
+TURN_HALFLIFE_S = 0.5  # half-life with which the applied rotation of a hand follows the fitted rotation
+OFFSET_HALFLIFE_S = 1.0  # half-life with which the applied offset of a hand follows the fitted offset
+# Two controllers are exchanged if each is on the wrong side of the other by this distance [m] for this time [s]. They
+# are watched for the last of these times [s] after a start.
 EXCHANGED_M, EXCHANGED_S, WATCHED_S = 0.10, 0.25, 1.0
 
 
 @dataclass(frozen=True)
 class HandSettings(Settings):
     hand_pose: str = setting(
-        "declared", "Convention of the hand poses: as the source declares (estimated if it declares none), or a name.",
+        "declared", "Convention of the hand poses of the controllers. If `declared`, the source states its convention; "
+                    "otherwise the convention is estimated.",
         choices=("declared", ESTIMATED, *HAND_POSES), live=False,
     )  # fmt: skip
-    fit_hands: bool = setting(True, "Fit the rotation between each controller and the hand to the user's motion.")
+    fit_hands: bool = setting(
+        True, "If true, the rotation between each controller and the hand is fitted to the motion of the user."
+    )
 
 
-Vectors = list[list[float] | None]  # one entry for the left and one for the right controller
+Vectors = list[list[float] | None]  # one vector for the left and one for the right controller
 
 
 @dataclass(frozen=True)
 class FittedHands:
-    """Fit of the left and the right controller, in device axes: directions of the fingers, and offsets from the palm of
-    the convention to the user's [m]."""
+    """How the user holds the left and the right controller, in device axes.
+
+    `fingers` are the directions of the fingers. `offsets` are the vectors from the palm that the convention assumes to
+    the palm of the user [m].
+    """
 
     fingers: Vectors
     offsets: Vectors = field(default_factory=lambda: [None, None])
@@ -71,25 +78,27 @@ class FittedHands:
 
 @dataclass(frozen=True)
 class HandFit:
-    """Result of the fit of one controller to the user's motion. Angles are in degrees."""
+    """Result of the fit of one controller to the motion of the user. Angles are in degrees."""
 
     fingers: Vec  # direction of the fingers in device axes
     samples: float
-    offset: Vec  # vector from the palm of the convention to the user's palm, in device axes [m]
+    offset: Vec  # vector from the palm that the convention assumes to the palm of the user, in device axes [m]
     offset_samples: float
-    bend_before: float  # median angle between hand and forearm with the convention alone
+    bend_before: float  # median angle between hand and forearm if only the convention is used
     bend_after: float
 
 
 def headset_yaw(q: Quat) -> float | None:
-    """Yaw of a headset; while it looks down, its up axis points ahead. None where the yaw is not defined."""
+    """Return the yaw of a headset [rad], or None if its yaw is not defined. If the headset looks down, the yaw follows
+    from its up axis.
+    """
     ahead, up = quat.rotate(q, (1.0, 0.0, 0.0)), quat.rotate(q, (0.0, 0.0, 1.0))
     x, y = ahead[0] - ahead[2] * up[0], ahead[1] - ahead[2] * up[1]
     return None if math.hypot(x, y) < 1e-3 else math.atan2(y, x)
 
 
 class _Hand:
-    """Samples of one controller: the forearm's direction in device axes, and its rotation."""
+    """The samples and the fit of one controller."""
 
     def __init__(self, side: int) -> None:
         self.side = side
@@ -99,12 +108,12 @@ class _Hand:
         self.last_s = -math.inf
         self.costs = dict.fromkeys(HAND_POSES, 0.0)
         self.stored: Vec | None = None
-        self.fingers: Vec | None = None  # fitted direction of the fingers
-        self.turn: Quat | None = None  # rotation of the hand in device axes that is applied now
+        self.fingers: Vec | None = None  # fitted direction of the fingers in device axes
+        self.turn: Quat | None = None  # rotation of the hand in device axes that is applied at present
         self.grip = GripOffset()
-        # m; vector from the palm of the convention to the fitted palm, in device axes
+        # vector from the palm that the convention assumes to the fitted palm, in device axes [m]
         self.offset: Vec = (0.0, 0.0, 0.0)
-        self.applied: Vec = (0.0, 0.0, 0.0)  # m; the offset that is applied now
+        self.applied: Vec = (0.0, 0.0, 0.0)  # offset that is applied at present [m]
 
     def due(self, q: Quat, now_s: float) -> bool:
         waited = now_s - self.last_s
@@ -114,7 +123,7 @@ class _Hand:
 
 
 class HandStage:
-    """Converts the rows of the hands in gated frames, in place."""
+    """Converts the poses of the controllers in frames after the gate to hand poses. The frames are changed."""
 
     def __init__(self, settings: HandSettings = HandSettings(), declared: str = "wrist") -> None:
         self.settings = settings
@@ -122,8 +131,8 @@ class HandStage:
         self.estimating = name in ("", ESTIMATED)
         self.convention = "steamvr_raw" if self.estimating else hand_pose(name).name
         self.exchanged = False
-        self.height = 1.6  # m; height of the head joint of the standing user
-        self.arm_span = 0.0  # m; 0: not measured
+        self.height = 1.6  # height of the head joint of the standing user [m]
+        self.arm_span = 0.0  # arm span of the user [m]; 0 if the arm span has not been measured
         self.grips_given = False
         self._begin()
 
@@ -134,14 +143,14 @@ class HandStage:
         self._wrong_s = self._both_s = 0.0
 
     def start_from(self, trial: HandStage) -> None:
-        """Copy the fits of another stage."""
+        """Copy the convention and the fits of another stage."""
         self.convention = trial.convention
         for hand, known in zip(self._hands, trial._hands, strict=True):
             hand.costs, hand.forearms, hand.weights = dict(known.costs), known.forearms, known.weights
             hand.fingers = known.fingers
 
     def forget_motion(self) -> None:
-        """Start to watch for exchanged controllers again; the fit is kept."""
+        """Start again to watch for exchanged controllers. The fit of the hands is kept."""
         self._yaw, self._wrong_s, self._both_s = None, 0.0, 0.0
         for hand in self._hands:
             hand.grip.forget_motion()
@@ -151,7 +160,7 @@ class HandStage:
         return float(sum(sum(h.weights) for h in self._hands))
 
     def known(self) -> bool:
-        """Whether the convention is declared, or estimated from enough samples."""
+        """Return true if the convention is declared, or has been estimated from enough samples."""
         return not self.estimating or self.samples >= FEW
 
     def step(self, frame: TrackerFrame) -> TrackerFrame:
@@ -175,8 +184,8 @@ class HandStage:
 
     @property
     def fits(self) -> bool:
-        """Whether the rotation between controller and hand is fitted to the user (`fit_hands`). Simulated hands hold no
-        controller, so nothing is fitted.
+        """True if the rotation between controller and hand is fitted to the user (`fit_hands`). It is false for
+        simulated hands (convention `wrist`), which hold no controller.
         """
         return self.settings.fit_hands and self.convention != "wrist"
 
@@ -193,9 +202,10 @@ class HandStage:
     # ---- exchanged controllers
 
     def _watch_sides(self, frame: TrackerFrame, dt: float) -> None:
-        """Detect at the start whether each controller is on the other side of the body, that is, in the wrong hand.
+        """Detect in the first second whether the controllers are exchanged.
 
-        The hands are LOST until this is decided, so that no stage uses hands on the wrong sides.
+        While the controllers seem to be exchanged but this is not sure, the hands are LOST. Thus no later stage uses
+        hands on the wrong sides.
         """
         hands = [LEFT_HAND_ROLE, LEFT_HAND_ROLE + 1]
         if self._both_s > WATCHED_S or self._yaw is None or (frame.state[hands] != TRACKED).any():
@@ -227,7 +237,7 @@ class HandStage:
         )
         wrist = quat.add(palm, quat.scale(quat.unit(quat.sub(shoulder, palm), (0.0, 0.0, 1.0)), PALM))
         forearm, extension = forearm_of(shoulder, wrist, self._yaw, self._arm(), hand.side)
-        # A strongly bent arm hardly determines the direction of its forearm
+        # A strongly bent arm has a small weight, because the direction of its forearm is inexact.
         weight = min(max((extension - 0.5) / 0.4, 0.05), 1.0)
         along = quat.rotate(forearm, (0.0, 1.0 - 2.0 * hand.side, 0.0))
         hand.forearms.append(quat.unrotate(q, along))
@@ -239,7 +249,7 @@ class HandStage:
         hand.fingers = self._fitted(hand)
 
     def _find_axis(self, frame: TrackerFrame, hand: _Hand) -> None:
-        """Add the frame to the estimate of the place of the forearm's axis."""
+        """Add the frame to the estimate of the offset between the controller and the axis of the forearm."""
         if self.grips_given:
             hand.offset = (0.0, 0.0, 0.0)
         if not self.fits or self.grips_given or hand.fingers is None or not self.known():
@@ -253,21 +263,22 @@ class HandStage:
             hand.offset = hand.grip.offset(hand.fingers, PALM)
 
     def _arm(self) -> float:
-        """Length of the arm from shoulder to wrist [m]."""
+        """Return the length of the arm from the shoulder to the wrist [m]."""
         if self.arm_span <= 0.0:
             return (UPPER_ARM + FOREARM) * self.height
         return max(self.arm_span / 2 - PALM - SHOULDER_ASIDE * self.height, 0.2 * self.height)
 
     def measure(self, height: float, arm_span: float, grips_given: bool = False) -> None:
-        """Set the user's size: the standing height of the head joint, and the arm span between the palms [m].
+        """Set the height of the head joint of the standing user, and the arm span between the palms [m].
 
-        `grips_given`: the user has given the place of the palm in the hand, so no offset is fitted.
+        If `grips_given` is true, the user has set the place of the palm in the hand, so no offset is fitted.
         """
         self.height, self.arm_span, self.grips_given = height, arm_span, grips_given
 
     def _compare(self, hand: _Hand, frame: TrackerFrame, shoulder: Vec, forearm: Quat, weight: float) -> None:
-        """Add this sample's cost of each convention: it grows with the angle between the hand and the forearm with the
-        usual twist, and when the palm is farther away than an arm reaches.
+        """Add the cost of this sample for each convention.
+
+        The cost is larger if the hand is not aligned with the forearm, and if the palm is out of reach of the arm.
         """
         role = LEFT_HAND_ROLE + hand.side
         p, q = quat.get3(frame.positions, role), quat.get4(frame.rotations, role)
@@ -286,7 +297,7 @@ class HandStage:
             self.convention = best
 
     def costs(self) -> dict[str, float]:
-        """Cost of each convention over both hands; conventions with equal axes have equal costs."""
+        """Return the cost of each convention for both hands. Conventions with equal axes have equal costs."""
         return {name: self._hands[0].costs[name] + self._hands[1].costs[name] for name in HAND_POSES}
 
     def _fitted(self, hand: _Hand) -> Vec:
@@ -294,7 +305,7 @@ class HandStage:
         d, w = np.array(hand.forearms), np.array(hand.weights)
         prior = PRIOR * np.array(assumed) if hand.stored is None else PRIOR_OF_FIT * np.array(hand.stored)
         mean = prior + w @ d
-        for _ in range(2):  # the mean is robust: directions far from it have less weight
+        for _ in range(2):  # directions far from the mean get less weight
             unit = mean / max(float(np.linalg.norm(mean)), 1e-9)
             off = 1.0 - d @ unit
             mean = prior + (w / (1.0 + (off / 0.2) ** 2)) @ d
@@ -334,7 +345,7 @@ class HandStage:
     # ---- report
 
     def fit(self, side: int) -> HandFit | None:
-        """The fit of one hand; None without samples."""
+        """Return the fit of one hand, or None if the hand has no samples."""
         hand = self._hands[side]
         if not hand.weights or hand.fingers is None:
             return None
@@ -343,7 +354,7 @@ class HandStage:
         return HandFit(hand.fingers, float(sum(hand.weights)), hand.offset, hand.grip.samples, bends[0], bends[1])
 
     def report(self) -> str:
-        """Convention, evidence, and the fit, in one sentence for the user."""
+        """Return a sentence for the user about the convention of the hand poses and the fit of the hands."""
         parts = []
         if self.estimating:
             costs = self.costs()
@@ -374,7 +385,7 @@ class HandStage:
         return "; ".join(parts)
 
     def fitted(self) -> FittedHands:
-        """Fitted directions of the fingers and offsets, to be stored."""
+        """Return the fitted directions of the fingers and the fitted offsets, to be stored."""
 
         def numbers(v: Vec | None) -> list[float] | None:
             return None if v is None else [round(float(x), 4) for x in v]
@@ -383,7 +394,7 @@ class HandStage:
         return FittedHands([numbers(h.fingers) for h in self._hands], [numbers(v) for v in sure])
 
     def restore(self, fitted: FittedHands) -> None:
-        """Start from a stored fit."""
+        """Start from a fit that was stored in an earlier session."""
         for hand, fingers, offset in zip(self._hands, fitted.fingers, fitted.offsets, strict=True):
             if fingers is not None:
                 hand.stored = hand.fingers = (fingers[0], fingers[1], fingers[2])

@@ -1,9 +1,10 @@
-"""Simulation of a pose estimator's landmarks for a body in front of a camera, for tests and evaluation.
+"""Simulates the landmarks that a pose estimator finds in pictures of a body, for tests and evaluation.
 
-A pinhole camera in the room sees landmarks computed from the joints. Then the errors of real estimators are added: axes
-along the ray to the person instead of the camera's axes, a flattened depth, correlated errors (mostly along the line of
-sight), hidden hands, swapped sides, swapped front and back, lost pictures, and latency. docs/fusion.md gives the
-sources of the numbers.
+Exact landmarks are computed from the joints of the body and are seen by a simulated camera in the room. Then the errors
+of real pose estimators are added. The axes are along the ray to the person instead of the axes of the camera, and the
+depth is too small. Positions have correlated errors, mostly along the line of sight. Hands may be hidden, sides or
+front and back may be swapped, pictures may be lost, and landmarks arrive late. docs/fusion.md gives the sources of the
+numbers.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from mm_ros.body.types import F32, F64, HEAD_ROLE
 from mm_ros.maths import rotations as rot
 from mm_ros.tracking.simulation import TrackerTrack, facing, head_axes, resample
 
-# Landmark and the joint that carries it; fingers are at the hand joint.
+# Each pair is the index of a landmark and the joint at which it is. Landmarks of fingers are at the joint of the hand.
 CARRIERS: tuple[tuple[int, int], ...] = (
     (11, sk.LEFT_UPPER_ARM), (12, sk.RIGHT_UPPER_ARM), (13, sk.LEFT_LOWER_ARM), (14, sk.RIGHT_LOWER_ARM),
     (15, sk.LEFT_HAND), (16, sk.RIGHT_HAND), (23, sk.LEFT_UPPER_LEG), (24, sk.RIGHT_UPPER_LEG),
@@ -40,16 +41,16 @@ CARRIERS: tuple[tuple[int, int], ...] = (
     (17, sk.LEFT_HAND), (18, sk.RIGHT_HAND), (19, sk.LEFT_HAND), (20, sk.RIGHT_HAND), (21, sk.LEFT_HAND),
     (22, sk.RIGHT_HAND),
 )  # fmt: skip
-# Positions from the head joint in head axes [m]: nose, eyes (inner, middle, outer), ears, mouth.
+# positions of the landmarks of nose, eyes, ears and mouth relative to the head joint, in the axes of the head [m]
 FACE = np.array(
     [(0.11, 0.0, 0.03), (0.09, 0.02, 0.07), (0.09, 0.03, 0.07), (0.08, 0.045, 0.07), (0.09, -0.02, 0.07),
      (0.09, -0.03, 0.07), (0.08, -0.045, 0.07), (0.0, 0.075, 0.05), (0.0, -0.075, 0.05), (0.09, 0.025, -0.01),
      (0.09, -0.025, -0.01)]
 )  # fmt: skip
 LIMBS = np.array([*range(15, 23), *range(25, 33)])
-TRUNK_RADIUS = 0.16  # m; radius of the trunk, which hides hands behind it
-HIDDEN_NOISE = 3.0  # factor on the noise of hidden landmarks
-RANGES = {  # ranges of the options; 0 to 1000 for all others
+TRUNK_RADIUS = 0.16  # radius of the trunk, which hides the hands behind it [m]
+HIDDEN_NOISE = 3.0  # factor on the noise of landmarks that are hidden
+RANGES = {  # allowed ranges of the options of the simulation; the range of other options is 0 to 1000
     "rate": (1.0, 1000.0), "field_of_view": (0.2, 2.8), "aspect": (0.1, 10.0), "height": (-100.0, 100.0),
     "pitch": (-1.5, 1.5), "side": (-7.0, 7.0), "nearest": (0.1, 100.0), "latency_s": (0.0, 10.0),
     "unreported_latency_s": (0.0, 10.0), "lasts_s": (0.01, 100.0), "turn_lasts_s": (0.01, 100.0),
@@ -60,30 +61,31 @@ RANGES = {  # ranges of the options; 0 to 1000 for all others
 
 @dataclass(frozen=True)
 class LandmarkSimulation:
-    """Options of the simulated camera. The defaults match common estimators; `PERFECT` has no errors."""
+    """Options of the simulated camera and pose estimator. The errors by default are those of common pose estimators."""
 
     rate: float = 30.0
     field_of_view: float = 1.05  # rad, horizontal
     aspect: float = 16 / 9
     height: float = 1.2  # m, of the camera
     pitch: float = 0.0  # rad; > 0 looks down
-    side: float = 0.6  # rad; direction in the room from the middle of the person's path to the camera.
-    # m; minimum distance from the person's path; the camera is farther away if the motion needs more space
+    side: float = 0.6  # direction in the room from the middle of the person's path to the camera [rad]
+    # minimum distance of the camera from the person's path [m]; it is larger if the motion needs more space
     nearest: float = 2.2
     latency_s: float = 0.10  # time from the picture to the arrival of its landmarks
-    unreported_latency_s: float = 0.05  # share of the latency that the stamps do not show
-    noise_m: float = 0.015  # standard deviation of each landmark, perpendicular to the line of sight
-    depth_noise_m: float = 0.035  # standard deviation of each landmark, along the line of sight
-    hand_noise: float = 2.5  # factor on the noise of wrists, hands, knees and feet
+    unreported_latency_s: float = 0.05  # part of the latency [s] by which the stamp is later than the picture
+    noise_m: float = 0.015  # standard deviation of the position of a landmark perpendicular to the line of sight
+    depth_noise_m: float = 0.035  # standard deviation of the position of a landmark along the line of sight
+    hand_noise: float = 2.5  # factor on the noise of the landmarks of wrists, hands, knees and feet
     lasts_s: float = 0.4  # correlation time of the noise of landmarks
-    turn_noise: float = 0.09  # rad; yaw error of the whole body
-    turn_lasts_s: float = 1.0  # correlation time of the yaw error
-    flattened: float = 0.9  # factor on the depth
-    size: float = 0.97  # factor on the size of the person
-    lost: float = 0.03  # share of pictures without a result
-    flips: float = 0.01  # share of pictures with swapped sides or swapped front and back
+    turn_noise: float = 0.09  # standard deviation of an error that turns all landmarks about the vertical [rad]
+    turn_lasts_s: float = 1.0  # correlation time of the error that turns all landmarks
+    flattened: float = 0.9  # factor on the depth of the landmarks, which pose estimators underestimate
+    size: float = 0.97  # factor on the size of the person in the landmarks
+    lost: float = 0.03  # share of pictures in which no person is found
+    flips: float = 0.01  # share of pictures in which the sides, or front and back, are swapped
     flip_lasts_s: float = 0.25
-    perspective: bool = True  # whether landmarks are in the axes of the ray to the person instead of the camera's axes
+    # true if the landmarks are in the axes of the ray to the person, false if they are in the axes of the camera
+    perspective: bool = True
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -99,10 +101,10 @@ COMMON = LandmarkSimulation()
 def simulate_landmarks(
     clip: Clip, options: LandmarkSimulation = COMMON, start_ns: int = 0, trackers: TrackerTrack | None = None
 ) -> list[Sighting]:
-    """Simulate landmarks of a clip in the order of their arrival; `start_ns` is the time of the first frame.
+    """Simulate the landmarks of a clip, and return them in the order of their arrival.
 
-    `trackers`: simulated for the same clip and `start_ns`. The face in the landmarks turns with the simulated headset,
-    which may look around.
+    `start_ns` is the time of the first frame. `trackers` are trackers that were simulated for this clip and start time.
+    If they are given, the face turns with the simulated headset, which may look around.
     """
     p, q = (a.astype(np.float64) for a in clip.globals())
     times = np.arange(int((len(p) - 1) / clip.rate * options.rate) + 1) / options.rate
@@ -116,7 +118,7 @@ def simulate_landmarks(
     rng = np.random.default_rng([options.seed, 7])
     at, yaw = place_camera(p[:, sk.HIPS], options)
     camera = rot.multiply(rot.from_yaw(yaw), rot.exp(np.array([0.0, options.pitch, 0.0])))
-    seen = rot.rotate(rot.inverse(camera), room - at)  # (F, 33, 3) in the camera's axes
+    seen = rot.rotate(rot.inverse(camera), room - at)  # landmarks (F, 33, 3) in the axes of the camera
     image = project(seen, options)
     visibility = _visibility(seen, image, p, at)
     estimated = _estimated(seen, visibility, options, rng)
@@ -136,7 +138,7 @@ def simulate_landmarks(
 
 
 def body_landmarks(positions: F64, head_rotations: F64) -> F64:
-    """Compute landmarks (F, 33, 3) in the room from joints (F, J, 3) and head axes (F, 4)."""
+    """Return landmarks (F, 33, 3) in the room for a body with joint positions (F, J, 3) and head rotations (F, 4)."""
     out = np.zeros((len(positions), COUNT, 3))
     out[:, : len(FACE)] = positions[:, sk.HEAD, None] + rot.rotate(
         head_rotations[:, None], np.broadcast_to(FACE, (len(positions), *FACE.shape))
@@ -147,7 +149,7 @@ def body_landmarks(positions: F64, head_rotations: F64) -> F64:
 
 
 def place_camera(hips: F64, options: LandmarkSimulation) -> tuple[F64, float]:
-    """Position (3,) and yaw of a camera that sees the person for 95 % of the time."""
+    """Return the position (3,) and the yaw [rad] of a camera that sees the person for 95 % of the time."""
     middle = (np.percentile(hips[:, :2], 5, axis=0) + np.percentile(hips[:, :2], 95, axis=0)) / 2
     from_middle = np.linalg.norm(hips[:, :2] - middle, axis=1)
     reach = float(np.percentile(from_middle, 95))
@@ -158,7 +160,7 @@ def place_camera(hips: F64, options: LandmarkSimulation) -> tuple[F64, float]:
 
 
 def project(seen: F64, options: LandmarkSimulation) -> F32:
-    """Project points in the camera's axes to positions in the picture, 0 … 1 from left and top."""
+    """Project points in camera axes to positions in the picture, which are 0 … 1 from the left and from the top."""
     half = math.tan(options.field_of_view / 2)
     depth = np.maximum(seen[..., 0], 0.05)
     x = 0.5 - seen[..., 1] / depth / (2 * half)
@@ -167,7 +169,7 @@ def project(seen: F64, options: LandmarkSimulation) -> F32:
 
 
 def _visibility(seen: F64, image: F32, joints: F64, camera: F64) -> F32:
-    """Visibility (F, 33): low outside the picture, and for hands behind the trunk."""
+    """Return the visibility (F, 33) of landmarks, which is low outside the picture and for hands behind the trunk."""
     inside = ((image > 0) & (image < 1)).all(-1) & (seen[..., 0] > 0.3)
     out = np.where(inside, 0.98, 0.1)
     hips = joints[:, sk.HIPS, :2] - camera[:2]
@@ -183,7 +185,7 @@ def _visibility(seen: F64, image: F32, joints: F64, camera: F64) -> F32:
 
 
 def _estimated(seen: F64, visibility: F32, o: LandmarkSimulation, rng: np.random.Generator) -> F64:
-    """Landmarks from the centre of the hips with the estimator's errors, in the ray's or the camera's axes."""
+    """Return the landmarks relative to the centre of the hips, with the errors of a pose estimator."""
     middle = seen[:, [LEFT_HIP, RIGHT_HIP]].mean(1)
     ray = np.arctan2(middle[:, 1], middle[:, 0])
     to_ray = rot.from_yaw(-ray)[:, None]
@@ -201,14 +203,16 @@ def _estimated(seen: F64, visibility: F32, o: LandmarkSimulation, rng: np.random
 
 
 def _image_noise(seen: F64, image: F32, o: LandmarkSimulation, rng: np.random.Generator) -> F32:
-    """Noise of picture positions that corresponds to `noise_m` at the person."""
+    """Return the noise of the positions in the picture that corresponds to the noise `noise_m` [m] at the person."""
     wide = 2 * math.tan(o.field_of_view / 2) * np.maximum(seen[..., :1], 0.05)
     slow = wander(len(image), COUNT * 2, o.lasts_s * o.rate, rng).reshape(image.shape)
     return np.asarray(o.noise_m * slow / wide * (1.0, o.aspect), np.float32)
 
 
 def _flips(points: F64, visibility: F32, n: int, o: LandmarkSimulation, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Flip landmarks in place, and return which pictures (n,) are flipped; half also have a negated depth."""
+    """Swap left and right in some pictures, and also negate the depth in half of them. Return which pictures (n,) are
+    flipped.
+    """
     flipped = np.zeros(n, np.bool_)
     last = max(o.flip_lasts_s * o.rate, 1.0)
     starts = np.flatnonzero(rng.random(n) < o.flips / last / max(1 - o.flips, 0.1))
@@ -224,7 +228,7 @@ def _flips(points: F64, visibility: F32, n: int, o: LandmarkSimulation, rng: np.
 
 
 def wander(n: int, columns: int, lasts: float, rng: np.random.Generator) -> F64:
-    """Noise (n, columns) of unit variance with a correlation time of `lasts` steps."""
+    """Return noise (n, columns) with variance 1 and a correlation time of `lasts` rows."""
     keep = math.exp(-1 / max(lasts, 1e-3))
     fresh = rng.normal(size=(n, columns)) * math.sqrt(1 - keep * keep)
     out = np.empty((n, columns))

@@ -1,6 +1,7 @@
 """The stages between a source of trackers and the facing: gate, hand poses, calibration, room and mountings.
 
-The tracker bridge applies these stages to live frames, and `live_frames` to recorded frames.
+The node `tracker_bridge` applies these stages to live frames. The function `live_frames` applies them to recorded
+frames.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from mm_ros.tracking.room import Room, compose, room_from_source
 
 
 class TrackerStages:
-    """The stages of one user; frames pass `gate`, `hands`, `calibrator`, `room` and `mounting`, in this order.
+    """The stages of one user. A frame passes `gate`, `hands`, `calibrator`, `room` and `mounting`, in this order.
 
-    `known`: calibration from the source or from a file; None for an unknown user. `declared`: convention of the hand
-    poses that the source declares.
+    `known` is the calibration from the source or from a file, or None for an unknown user. `declared` is the convention
+    of the hand poses that the source declares.
     """
 
     def __init__(
@@ -38,7 +39,8 @@ class TrackerStages:
         self.mounting = MountingStage(mounting, self.calibrator.current)
 
     def use(self, calibration: Calibration) -> Calibration:
-        """Use this calibration from the next frame on; return it with the present mountings of body trackers."""
+        """Use `calibration` from the next frame on. Return `calibration` with the present mountings of body trackers.
+        """
         self.hands.measure(head_joint_height(calibration), calibration.arm_span, grips_given(calibration))
         self.room.calibrate(calibration)
         return self.mounting.set_calibration(calibration)
@@ -51,9 +53,10 @@ class TrackerStages:
 
 @dataclass
 class LiveFrames:
-    """`calibrations`: calibrations by the index of the frame before which they take effect.
+    """Recorded frames after all stages, as the node `tracker_bridge` would publish them.
 
-    `repeated`: for each frame, the roles (R,) whose device repeats its last pose exactly, before hands are converted.
+    `calibrations` maps the index of a frame to the calibration that is used from this frame on. `repeated` has an array
+    (R,) per frame, which is true for each role whose device repeats the pose of the frame before exactly.
     """
 
     frames: list[TrackerFrame] = field(default_factory=list)
@@ -61,8 +64,9 @@ class LiveFrames:
     repeated: list[NDArray[np.bool_]] = field(default_factory=list)
 
     def to_map(self, stamps_ns: NDArray[np.int64], positions: F64, rotations: F64) -> tuple[F64, F64]:
-        """Transform poses (F, 3), (F, 4) of a device from the source's room to the map frame by the transform that was
-        valid at their time.
+        """Transform poses of a device from the room of the source to the map frame.
+
+        Each pose of `positions` (F, 3) and `rotations` (F, 4) is transformed as the frame at the time of its stamp was.
         """
         indices = list(self.calibrations)
         places = np.array([compose(identity_pose(), room_from_source(c)) for c in self.calibrations.values()])
@@ -75,10 +79,10 @@ def live_frames(
     raw: Iterable[TrackerFrame], known: Calibration | None = None, settings: CalibrationSettings = DEFAULTS,
     gated: bool = False, hand_pose: str = ESTIMATED,
 ) -> LiveFrames:  # fmt: skip
-    """Run raw frames through the bridge's stages. `known`: calibration from a file; None for an unknown user.
+    """Apply the stages to recorded frames. `known` is the calibration from a file, or None for an unknown user.
 
-    `gated`: the frames are those of a recorded session, which have passed gate and hands before. `hand_pose`:
-    convention of the hand poses.
+    If `gated` is true, the frames are from a recorded session, and have passed the gate and the conversion of hands
+    before. `hand_pose` is the convention of the hand poses in the frames.
     """
     stages = TrackerStages(settings, known, hands=HandSettings(hand_pose=hand_pose))
     stages.use(stages.calibrator.current)

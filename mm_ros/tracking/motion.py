@@ -1,8 +1,8 @@
-"""Velocities from stamped poses. A parabola is fitted to the last samples, and its slope at the newest sample is the
-velocity.
+"""Computes the velocity of a device from poses with stamps.
 
-The difference of the last two samples would be half a sample late and contain the jitter of the stamps, and a low-pass
-filter would lag. The end slope of a parabola has no lag while the acceleration is constant over the window.
+A parabola is fitted to the last samples, and the velocity is its slope at the newest sample. The difference of the last
+two samples would be half a sample late and would contain the jitter of the stamps. A low-pass filter would delay the
+velocity. The slope of the parabola has no delay while the acceleration is constant over the samples.
 """
 
 from __future__ import annotations
@@ -14,20 +14,22 @@ from mm_ros.maths import quat
 from mm_ros.maths.jit import njit
 from mm_ros.maths.quat import Vec
 
-KEPT = 16  # samples; more than 60 ms at 240 Hz
+KEPT = 16  # number of samples that are kept, which last more than 60 ms at 240 Hz
 
 
 @njit
 def end_slopes(times: F64, values: F64, count: int) -> Vec:
-    """Slope (3,) of a least-squares parabola at row 0, the newest sample. With fewer than four samples, a line is
-    fitted. `times` ≤ 0 [s].
+    """Return the slope (3,) of a least-squares parabola at the newest sample, which is row 0.
+
+    With fewer than four samples, a line is fitted. The `times` [s] are relative to the newest sample, so they are not
+    positive.
     """
     if count < 2:
         return (0.0, 0.0, 0.0)
     order = 3 if count >= 4 else 2
     a = np.zeros((3, 3))
     b = np.zeros((3, 3))
-    scale = 1.0 / max(-times[count - 1], 1e-6)  # times in −1 … 0 make the system well conditioned
+    scale = 1.0 / max(-times[count - 1], 1e-6)  # times scaled to −1 … 0 make the equations numerically exact
     for i in range(count):
         t = times[i] * scale
         basis = (1.0, t, t * t)
@@ -58,7 +60,7 @@ def end_slopes(times: F64, values: F64, count: int) -> Vec:
 
 @njit
 def end_velocities(times: F64, positions: F64, rotations: F64, held: int, window: float) -> tuple[Vec, Vec]:
-    """Linear and angular velocity at row 0, the newest; rotations are relative to the newest, in room axes."""
+    """Return the linear and the angular velocity of a device at its newest sample, row 0, in room axes."""
     t = np.zeros(held)
     p = np.zeros((held, 3))
     r = np.zeros((held, 3))
@@ -66,7 +68,8 @@ def end_velocities(times: F64, positions: F64, rotations: F64, held: int, window
     count = 0
     for i in range(held):
         t[i] = times[i] - times[0]
-        # At least four samples are used, so that a slow source has a velocity, but no samples from before a gap.
+        # At least four samples are used, so that a source with a low rate has a velocity. Samples from before a gap are
+        # not used.
         if t[i] < -window and (i >= 4 or t[i] < -4.0 * window):
             break
         for k in range(3):

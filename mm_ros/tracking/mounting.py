@@ -1,9 +1,10 @@
-"""Mounting of body trackers: the pose of each device in the axes of the joint that carries it.
+"""Estimates the mounting of each body tracker: the pose of the device in the axes of the joint that carries it.
 
-Straps can be anywhere near the joint and at any angle. While the user stands upright, the whole body is in the rest
-pose of a skeleton of the user's size, so headset and hands determine its pose. The mounting is the device's pose in the
-axes of its joint. The best moment is a T-pose, because the line through the hands gives the facing. An upright stand
-and straight walking refine the estimate with less weight. Straps that have slipped are measured again.
+The strap of a device can be anywhere near its joint and at any angle. While the user stands upright, the body is about
+in the rest pose of a skeleton of the user's size. Therefore headset and hands determine where each joint is, and the
+pose of each device relative to its joint. A T-pose is the most accurate, because the line through the hands gives the
+facing. Standing and straight walking refine the estimate with less weight. The mounting of a device that has slipped is
+measured again.
 """
 
 from __future__ import annotations
@@ -48,44 +49,44 @@ PAIRS = (FEET, KNEES, FOREARMS)
 TRUNK = (WAIST_ROLE, CHEST_ROLE)
 
 EVERY_NS = 30_000_000  # time between two observations
-LONGEST_STEP_S = 0.1  # s; a longer time between two observations counts as this time
-T_POSE_WEIGHT, STAND_WEIGHT, WALK_WEIGHT = 4.0, 0.5, 0.2  # weight of one second of observation.
-# Weight of one second of standing within the looser limits; such frames count until the weight is SURE
+LONGEST_STEP_S = 0.1  # a longer time between two observations counts as this time [s]
+# weight of a mounting per second of observation in a T-pose, while standing, and while walking
+T_POSE_WEIGHT, STAND_WEIGHT, WALK_WEIGHT = 4.0, 0.5, 0.2
+# weight per second of observation while the user stands only within the looser limits (LOOSE_UPRIGHT and the next ones)
 LOOSE_WEIGHT = 0.15
-# Accumulated weights from which a mounting is used, and from which a contradiction means that it has slipped
+# total weight from which a mounting is used, and from which it is sure; then a contradiction means that it has slipped
 FIRST, SURE = 0.05, 0.4
-STORED_WEIGHT = 1.0  # weight of a mounting from the user's file.
-# A still device whose pose differs by more than this from its mounting has slipped
+STORED_WEIGHT = 1.0  # weight of a mounting from the file of the user
+# A still device has slipped if its tilt [rad], position [m] or yaw [rad] differs from its mounting by more than this.
 CARRIED_OVER_RAD, CARRIED_OVER_M, TURNED_RAD = 0.45, 0.10, 1.2
-SLIPPED_S = 1.0  # s; a device whose pose contradicts its mounting for this time is measured again
-UPRIGHT = (0.955, 1.06)  # limits of head height over standing height for an upright user
-STILL_M_S, STILL_RAD_S = 0.12, 0.5  # maximum speed and turn rate of a device and of the head of a standing user.
-# Minimum speed of a walk, and maximum angle between its direction and that of the headset
+SLIPPED_S = 1.0  # a device that contradicts its mounting for this time [s] is measured again
+UPRIGHT = (0.955, 1.06)  # limits of the head height of an upright user, as shares of the standing height
+# maximum speed [m/s] and turn rate [rad/s] of a device and of the head of a standing user
+STILL_M_S, STILL_RAD_S = 0.12, 0.5
+# minimum speed of a walk [m/s], and maximum angle [rad] between the walk and the direction of the headset
 WALKING_M_S, STRAIGHT_RAD = 0.5, 0.35
-LEVEL_RAD = 0.45  # largest pitch or roll of the headset.
-# Looser limits of standing: head height ratio, tilt of the head, speed and turn rate of a device.
+LEVEL_RAD = 0.45  # maximum pitch and roll of the headset of an upright user [rad]
+# looser limits of standing: head height over standing height, tilt of the head, speed and turn rate of a device
 LOOSE_UPRIGHT, LOOSE_LEVEL_RAD, LOOSE_M_S, LOOSE_RAD_S = 0.9, 0.8, 0.35, 1.5
-REPORT_M, REPORT_RAD = 0.004, 0.012  # m, rad; changes of a mounting that are smaller than this are not reported
-SHIN_M = 0.18  # m; a foot tracker that is higher above the ankle than this is strapped to the shin.
-# Largest distance of a device from the joint that carries it
+REPORT_M, REPORT_RAD = 0.004, 0.012  # smaller changes of a mounting [m, rad] are not reported
+SHIN_M = 0.18  # a foot tracker that is higher above the ankle than this [m] is strapped to the shin
+# maximum distance of a device from the joint that carries it [m]
 FARTHEST_M: dict[int, float] = {
     WAIST_ROLE: 0.30, CHEST_ROLE: 0.30, **dict.fromkeys(FEET, 0.26), **dict.fromkeys(KNEES, 0.28),
     **dict.fromkeys(FOREARMS, 0.25),
 }  # fmt: skip
-EXCHANGED_M = 0.05  # m; if the left device is this far to the right of the right device, both are exchanged
+EXCHANGED_M = 0.05  # if the left device is to the right of the right device by this [m], both devices are exchanged
 
 
 @dataclass(frozen=True)
 class MountingSettings(Settings):
     estimate_mounting: bool = setting(
-        True, "Estimate how body trackers sit on the body. If false, only mountings of the user's file are used."
+        True, "If true, the poses of body trackers on the body are estimated. If false, only the poses in the user's "
+              "file are used."
     )
     mounting_memory: float = setting(
-        60.0,
-        "Maximum time over which the estimate averages. Larger values are steadier, but follow slipping straps later.",
-        "s",
-        5.0,
-        600.0,
+        60.0, "Maximum time over which the mounting of a body tracker is averaged. With a larger time the mounting is "
+              "steadier, but follows a slipping strap later.", "s", 5.0, 600.0
     )
 
 
@@ -95,10 +96,10 @@ class _Mounting:
     position: Vec = (0.0, 0.0, 0.0)
     rotation: Quat = quat.IDENTITY
     reported: F64 | None = None
-    off_s: float = 0.0  # s; time for which observations of the still device have contradicted the estimate
+    off_s: float = 0.0  # time for which the still device has contradicted this mounting [s]
 
     def add(self, position: Vec | None, rotation: Quat, weight: float, most: float) -> None:
-        """Add one observation to the weighted mean. If `position` is None, only the rotation is observed."""
+        """Add one observation to the weighted mean. If `position` is None, only the rotation was observed."""
         if self.weight == 0.0:
             if position is None:
                 return
@@ -116,8 +117,10 @@ class _Mounting:
 
 @dataclass(frozen=True)
 class _Stand:
-    """Upright body of one frame. `weight` is per second, `facing` is the yaw of the body, and `t_pose` states whether
-    the arms are in a T-pose.
+    """The upright body in one frame.
+
+    `facing` is the yaw of the body, `weight` the weight of the observation per second, and `t_pose` is true if the arms
+    are in a T-pose.
     """
 
     head: Vec  # head joint, room
@@ -129,7 +132,7 @@ class _Stand:
 
 
 class MountingStage:
-    """Estimate the mountings of body trackers from frames in the map frame, with the floor at z = 0."""
+    """Estimates the mountings of body trackers from frames in the map frame, whose floor is at z = 0."""
 
     def __init__(self, settings: MountingSettings | None = None, calibration: Calibration | None = None) -> None:
         self.settings = settings or MountingSettings()
@@ -137,12 +140,12 @@ class MountingStage:
         self._tallest = 0.0
         self._last_ns: int | None = None
         self._exchanged_s = dict.fromkeys(PAIRS, 0.0)
-        self.exchanged: set[tuple[int, int]] = set()  # pairs whose devices are exchanged
+        self.exchanged: set[tuple[int, int]] = set()  # pairs of roles whose devices are exchanged
         self._mountings = {role: _Mounting() for role in BODY_ROLES}
         self.set_calibration(calibration or Calibration())
 
     def set_calibration(self, calibration: Calibration) -> Calibration:
-        """Use this calibration and start from its mountings. Return the calibration with all present mountings."""
+        """Use a calibration, and start from its mountings. Return the calibration with all present mountings."""
         for name, pose in calibration.mountings.items():
             known = self._mountings[ROLES.index(name)]
             if known.weight == 0.0:
@@ -155,7 +158,7 @@ class MountingStage:
         return {ROLES[r]: m.reported for r, m in self._mountings.items() if m.reported is not None}
 
     def step(self, frame: TrackerFrame) -> tuple[TrackerFrame, Calibration | None]:
-        """Return the frame with exchanged devices corrected, and the calibration if a mounting has changed."""
+        """Return the frame with exchanged devices swapped back, and the calibration if a mounting has changed."""
         changed = False
         if self.settings.estimate_mounting and TRACKED in frame.state[WAIST_ROLE:].tolist():
             dt = self._elapsed_s(frame)
@@ -208,7 +211,9 @@ class MountingStage:
         return _Stand(head, yaw, LOOSE_WEIGHT, True, False, True) if loose else None
 
     def _facing_of_hands(self, frame: TrackerFrame, head: Vec, yaw: float, standing: float) -> float | None:
-        """Facing in a T-pose: normal to the line through the hands; None if the arms are not spread level."""
+        """Return the facing in a T-pose [rad], which is normal to the line through the hands. Return None if the arms
+        are not spread horizontally.
+        """
         if frame.state[LEFT_HAND_ROLE] != TRACKED or frame.state[RIGHT_HAND_ROLE] != TRACKED:
             return None
         left, right = quat.get3(frame.positions, LEFT_HAND_ROLE), quat.get3(frame.positions, RIGHT_HAND_ROLE)
@@ -221,7 +226,7 @@ class MountingStage:
         return facing if abs(quat.wrap(facing - yaw)) < 1.0 else None
 
     def _joint(self, stand: _Stand, joint: int) -> Vec:
-        """Position of a joint of the upright body in the room."""
+        """Return the position of a joint of the upright body in the room."""
         scale = stand.head[2] / self._rest[HEAD, 2]
         from_head = quat.scale(quat.sub(quat.get3(self._rest, joint), quat.get3(self._rest, HEAD)), scale)
         return quat.add(stand.head, quat.rotate(quat.from_yaw(stand.facing), from_head))
@@ -252,8 +257,8 @@ class MountingStage:
             return
         facing = stand.facing
         if role in FEET + KNEES and not stand.still:
-            # While the user walks, a standing foot refines the tilt of its tracker, but not the yaw, because the yaw of
-            # the foot is not known.
+            # While the user walks, a foot on the floor refines the tilt of its tracker. It does not refine the yaw of
+            # the tracker, because the yaw of the foot is not known.
             if role in KNEES or not slow or known.weight == 0.0:
                 return
             facing = quat.yaw_of(quat.mul_inv(q, known.rotation))
@@ -263,23 +268,21 @@ class MountingStage:
         known.add(position, rotation, stand.weight * dt, self.settings.mounting_memory * STAND_WEIGHT)
 
     def _position(self, frame: TrackerFrame, stand: _Stand, role: int, p: Vec) -> Vec:
-        """Position of a device in the axes of its joint, in the upright body."""
+        """Return the position of a device in the axes of its joint, for an upright body."""
         joint = self._joint(stand, JOINT_OF_ROLE[role])
         if role in FOREARMS:
             joint = self._elbow(frame, stand, role, joint)
         x, y, z = quat.unrotate(quat.from_yaw(stand.facing), quat.sub(p, joint))
         if role in FEET:
-            # The user's stance is unknown, but the place of a strap on the instep is known: ahead of the ankle, on the
-            # middle line of the foot.
+            # It is not known how far apart the feet are. Therefore the tracker is assumed on the middle line of the
+            # foot and in front of the ankle, where a strap on the instep is.
             return (min(max(x, 0.02), 0.14), 0.0, z)
         if role in KNEES:
             return (min(max(x, -0.14), 0.14), min(max(y, -0.07), 0.07), z)
         return (x, y, z)
 
     def _elbow(self, frame: TrackerFrame, stand: _Stand, role: int, joint: Vec) -> Vec:
-        """Position of the elbow in a T-pose: on the line from the shoulder to the controller, which may be lower or
-        higher than the shoulder.
-        """
+        """Return the position of the elbow in a T-pose, which is on the line from the shoulder to the controller."""
         side = role - LEFT_FOREARM_ROLE
         shoulder = self._joint(stand, LEFT_UPPER_ARM + side * ARM_STRIDE)
         hand = quat.sub(quat.get3(frame.positions, LEFT_HAND_ROLE + side), shoulder)
@@ -300,7 +303,7 @@ class MountingStage:
             known.weight = known.off_s = 0.0
 
     def _report(self, role: int) -> bool:
-        """Whether the mounting differs enough from the reported one to be reported."""
+        """Return true if the mounting of a role is reported anew, because it differs from the last reported one."""
         known = self._mountings[role]
         if known.weight < FIRST:
             return False
@@ -316,7 +319,7 @@ class MountingStage:
     # ---- left and right
 
     def _watch_sides(self, frame: TrackerFrame, stand: _Stand, dt: float) -> None:
-        """Detect pairs whose left device is on the right side of the body."""
+        """Detect pairs of devices that are exchanged: the left device is to the right of the right device."""
         if not stand.still or stand.loose:
             return
         back = quat.from_yaw(-stand.facing)
@@ -348,11 +351,11 @@ class MountingStage:
     # ---- report to the user
 
     def places(self) -> dict[str, str]:
-        """Return a description of the place of each measured device, by role."""
+        """Return the place of each measured device in words, by role."""
         return {ROLES[r]: described(r, m.reported) for r, m in self._mountings.items() if m.reported is not None}
 
     def doubts(self) -> list[str]:
-        """One sentence for each device that is probably at a wrong place."""
+        """Return one sentence for each device that is probably at a wrong place."""
         out = [
             f"{ROLES[a]} and {ROLES[b]} are exchanged; they are used the other way round"
             for a, b in sorted(self.exchanged)
@@ -363,12 +366,12 @@ class MountingStage:
 
 
 def on_the_shin(role: int, mounting: F64) -> bool:
-    """Whether a foot tracker sits on the shin, so that it does not turn with the foot."""
+    """Return true if a foot tracker is on the shin. Such a tracker does not turn with the foot."""
     return role in FEET and bool(mounting[2] > SHIN_M)
 
 
 def doubt(role: int, mounting: F64) -> str:
-    """Describe an implausible place of a device; empty if the place is plausible."""
+    """Return a sentence about the implausible place of a device, or an empty text if the place is plausible."""
     away, limit = float(np.linalg.norm(mounting[:3])), FARTHEST_M[role]
     if on_the_shin(role, mounting) and away < 0.45:
         return (
@@ -384,7 +387,7 @@ def doubt(role: int, mounting: F64) -> str:
 
 
 def described(role: int, mounting: F64) -> str:
-    """Position and rotation of a device in words, e.g. "12 cm from the joint, behind it, upside down"."""
+    """Return the pose of a device in words, for example "12 cm from the joint, turned by 30°, on the back"."""
     x = float(mounting[0])
     up = quat.rotate(quat.get4(mounting[None, 3:], 0), (0.0, 0.0, 1.0))
     turned = math.degrees(quat.angle_of(quat.get4(mounting[None, 3:], 0)))

@@ -1,8 +1,8 @@
-"""Arm span of a user, estimated from how far the hands are from the shoulders while the user moves.
+"""Estimates the arm span of a user from the distances of the hands from the shoulders while the user moves.
 
-The arm's length is a weighted mean of three estimates: an adult's proportions; the 95th percentile of the distance
-between hand and shoulder, because people often stretch an arm almost fully; and the span of arms that are spread to
-both sides, which is far more accurate.
+The length of the arm is a weighted mean of three estimates. The first follows from the proportions of an adult. The
+second is the 95th percentile of the distance between hand and shoulder, because people often stretch an arm almost
+fully. The third is the distance between the hands while the arms are spread, which is by far the most accurate.
 """
 
 from __future__ import annotations
@@ -18,28 +18,31 @@ from mm_ros.maths.springs import damping_share
 from mm_ros.tracking.hands import HEAD_JOINT, PALM, TORSO_HALFLIFE_S, headset_yaw
 
 SAMPLE_S = 0.05  # time between two samples
-FEWEST = 40  # minimum number of samples of a hand
+FEWEST = 40  # minimum number of samples of each hand from which the arm span is estimated
 LONGEST_MEMORY = 2000
-FEWEST_SPREAD = 8  # minimum number of samples with both arms spread
-SPREAD = 0.85  # cosine of the largest angle between a spread arm and the line of the shoulders.
-# Length of the arm (shoulder to wrist) relative to the head joint's height, with standard deviations of CMU's people.
+FEWEST_SPREAD = 8  # minimum number of samples with both arms spread from which these samples are used
+SPREAD = 0.85  # cosine of the maximum angle between a spread arm and the line through the shoulders
+# usual length of an arm from shoulder to wrist, as a share of the head joint's height, and its standard deviation in
+# the CMU database; then the bias and the standard deviations of the other two estimates, also as shares
 PRIOR, PRIOR_SIGMA = UPPER_ARM + FOREARM, 0.025
 REACH_BIAS, REACH_SIGMA, SPREAD_SIGMA, SHORT_SPREAD_SIGMA = 0.011, 0.03, 0.012, 0.05
-LONGEST, SHORTEST = 0.42, 0.28  # limits of the ratio of the arm's length to the head joint's height
+LONGEST, SHORTEST = 0.42, 0.28  # limits of the length of an arm, as shares of the head joint's height
 
 
 class ArmReach:
-    """Samples of both hands around the shoulders that the headset implies."""
+    """Collects the distances of both hands from the shoulders, whose position follows from the headset."""
 
     def __init__(self) -> None:
         self._yaw: float | None = None
         self._last_s = self._sampled_s = -math.inf
         self._reached: list[float] = []  # shoulder to palm, m
-        self._spans: list[float] = []  # distances between the palms with both arms spread, m
+        self._spans: list[float] = []  # distances between the palms while both arms are spread [m]
 
     def step(self, frame: TrackerFrame, height: float) -> float | None:
-        """Add a gated frame of a user whose head joint is `height` above the floor when standing [m]. Return the
-        arm span between the palms [m], or None before there are enough samples."""
+        """Add a frame, and return the arm span between the palms [m], or None before there are enough samples.
+
+        `height` is the height of the head joint of the standing user [m].
+        """
         now_s = frame.stamp_ns * 1e-9
         hands = (LEFT_HAND_ROLE, RIGHT_HAND_ROLE)
         q = quat.get4(frame.rotations, HEAD_ROLE)
@@ -69,13 +72,13 @@ class ArmReach:
 
     def _span(self, height: float) -> float:
         values, sigmas = [PRIOR], [PRIOR_SIGMA]
-        # Hands that are always near the shoulders show bent arms, not short arms.
+        # Hands that are always near the shoulders mean that the arms are bent, not that the arms are short.
         values.append(max((float(np.percentile(self._reached, 95)) - PALM) / height - REACH_BIAS, PRIOR))
         sigmas.append(REACH_SIGMA)
         if len(self._spans) >= FEWEST_SPREAD:
             widest = float(np.percentile(self._spans, 90))
             values.append((widest / 2 - PALM) / height - SHOULDER_ASIDE)
-            # Spread arms are often bent a little, or not level.
+            # Spread arms are often slightly bent or not horizontal, so a short span is less exact.
             sigmas.append(SPREAD_SIGMA if values[-1] > PRIOR else SHORT_SPREAD_SIGMA)
         weights = 1.0 / np.array(sigmas) ** 2
         arm = float(np.clip(weights @ np.array(values) / weights.sum(), SHORTEST, LONGEST))

@@ -1,4 +1,4 @@
-"""Poses as transforms (x, y, z, qw, qx, qy, qz), and the transform from the source's room to the map frame."""
+"""Computes with poses (x, y, z, qw, qx, qy, qz), and transforms frames from the room of the source to the map frame."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mm_ros.maths.jit import njit
 
 
 def compose(a: F64, b: F64) -> F64:
-    """Pose a · b: first b, then a."""
+    """Return the pose a · b, which applies first `b` and then `a`."""
     return np.concatenate([a[:3] + rot.rotate(a[3:], b[:3]), rot.multiply(a[3:], b[3:])])
 
 
@@ -21,7 +21,7 @@ def inverse(a: F64) -> F64:
 
 
 def room_from_source(calibration: Calibration) -> F64:
-    """Transform that moves the floor to z = 0 and turns the user's forward direction to x."""
+    """Return the transform that moves the floor to z = 0 and turns the forward direction of the user to x."""
     turn = rot.from_yaw(-calibration.forward_yaw)
     return np.concatenate([rot.rotate(turn, np.array([0.0, 0.0, -calibration.floor_height])), turn])
 
@@ -31,7 +31,7 @@ _IDENTITY = identity_pose()
 
 @njit
 def carry_rows(moved: F64, positions: F64, rotations: F64, velocities: F64, angular_velocities: F64) -> None:
-    """Apply a pose to the rows of positions and rotations, and its rotation to the rows of velocities, in place."""
+    """Apply the pose `moved` to positions and rotations, and its rotation to velocities. The arrays are changed."""
     turn = (moved[3], moved[4], moved[5], moved[6])
     for r in range(len(positions)):
         p = quat.rotate(turn, (positions[r, 0], positions[r, 1], positions[r, 2]))
@@ -45,25 +45,25 @@ def carry_rows(moved: F64, positions: F64, rotations: F64, velocities: F64, angu
 
 
 class Room:
-    """Transform frames from the source's room to the world.
+    """Transforms frames from the room of the source to the map frame.
 
-    When the transform changes, the next frame has a new epoch, and `new_from_old` moves the state of later stages.
+    `place` is the position (x, y) [m] of this user's room in the map frame; several users have different places. After
+    a change of the transform, the next frame has a new epoch, and its `new_from_old` moves the state of later stages.
     """
 
     def __init__(self, place: tuple[float, ...] = (0.0, 0.0)) -> None:
-        """`place`: x and y of the user's room in the world [m]; several users have different places."""
         self.place = identity_pose()
         self.place[:2] = place
         self._now = self.place.copy()
         self._moved, self._has_moved = identity_pose(), False
         self._epochs = 0
         self._plain = not any(place)
-        # compiles the functions before the first frame
+        # this call compiles the function before the first frame
         carry_rows(self._now, *(np.zeros((1, n)) for n in (3, 4, 3, 3)))
 
     @property
     def map_from_source(self) -> F64:
-        """The transform in use."""
+        """The present transform from the room of the source to the map frame."""
         return self._now
 
     def calibrate(self, calibration: Calibration) -> None:
@@ -77,11 +77,11 @@ class Room:
         self._plain = bool(np.allclose(new, identity_pose(), atol=1e-12))
 
     def carry(self, frame: TrackerFrame) -> TrackerFrame:
-        """Transform a frame in place, and return it."""
+        """Transform `frame` to the map frame, and return it. The arrays of `frame` are changed."""
         frame.epoch += self._epochs
         if self._plain and not self._has_moved:
             return frame
-        # `new_from_old` of the source is in the source's axes; conjugation moves it to world axes.
+        # The `new_from_old` of the source is in the axes of the source, and is converted to the axes of the map frame.
         inside = frame.new_from_old
         if not self._plain:
             if (inside != _IDENTITY).any():

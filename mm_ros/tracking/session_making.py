@@ -1,4 +1,4 @@
-"""Creation of sessions without a headset: from clips and from tables."""
+"""Makes sessions without a headset: from motion clips with simulated trackers, and from tables of poses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from mm_ros.tracking.landmark_simulation import LandmarkSimulation, simulate_lan
 from mm_ros.tracking.simulation import Simulation, simulate_clip
 from mm_ros.tracking.truth import truth_of_clip
 
-START_NS = 1_700_000_000_000_000_000  # a fixed start time, so that the same input makes the same session
+START_NS = 1_700_000_000_000_000_000  # start of each session; it is fixed, so that equal inputs make equal sessions
 PAUSE_NS = 1_000_000_000  # between two clips
 EMPTY = Simulation()
 
@@ -34,7 +34,10 @@ EMPTY = Simulation()
 def session_of_clips(
     clips: list[Clip], options: Simulation = EMPTY, name: str = "", camera: LandmarkSimulation | None = None
 ) -> Session:
-    """Session of one person's clips, each in a new epoch, one second apart, optionally with simulated landmarks."""
+    """Make a session from the clips of one person. With `camera`, the session also has simulated landmarks.
+
+    The clips are one second apart, and each clip has its own epoch.
+    """
     people = {c.skeleton.hash: c.subject or c.name for c in clips}
     if len(people) > 1:
         raise MmRosError(
@@ -59,7 +62,7 @@ def session_of_clips(
 
 
 def gated(frames: Iterable[TrackerFrame]) -> Iterator[TrackerFrame]:
-    """Frames as the bridge would publish them: filtered by the gate, with velocities."""
+    """Yield the frames after the gate, which filters poses and computes velocities."""
     gate = TrackerGate()
     for raw in frames:
         out = gate.step(raw)
@@ -70,14 +73,14 @@ def gated(frames: Iterable[TrackerFrame]) -> Iterator[TrackerFrame]:
 def session_of_table(
     frames: list[TrackerFrame], name: str = "", head_height: float = 0.0, hands: HandStage | None = None
 ) -> Session:
-    """Session from the poses of a table.
+    """Make a session from the poses of a table.
 
-    `hands`: stage that converts the hand poses; if it is None, their convention is estimated.
-    `head_height` [m]; if it is 0, it is measured from all heights in the table.
+    `hands` is the stage that converts the hand poses. If it is None, the convention of the hand poses is estimated.
+    `head_height` is the height of the headset of the standing user [m]. If it is 0, it is measured from the poses.
     """
     hands = hands or HandStage(HandSettings(hand_pose=ESTIMATED))
     passed = list(gated(frames))
-    if passed:  # an approximate height is sufficient for the arms
+    if passed:  # the conversion of the hands needs only an approximate height
         heights = [f.positions[HEAD_ROLE, 2] for f in passed]
         hands.height = float(np.clip(np.percentile(heights, 95), 1.0, 2.1)) - HEADSET_IN_HEAD[2]
     out = Session(converted(passed, hands), name=name)
@@ -91,8 +94,8 @@ def _measured(frames: list[TrackerFrame]) -> Calibration:
         calibrator.step(frame)
     if calibrator.current.calibrated or calibrator.current.note:
         return calibrator.current
-    # If the recording is too short for a measurement, a high percentile is used, because people are upright most of the
-    # time.
+    # If the recording is too short for a measurement, a high percentile of the head heights is used, because people are
+    # upright most of the time.
     heights = [f.positions[HEAD_ROLE, 2] for f in frames]
     guess = float(np.clip(np.percentile(heights, 95), 1.2, 2.1))
     guessed = from_standing_height(guess, calibrated=False, arm_span=calibrator.current.arm_span)

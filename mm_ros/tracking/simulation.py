@@ -1,7 +1,8 @@
-"""Simulation of the trackers on a moving body, for training, tests and evaluation.
+"""Simulates the trackers on a moving body, for training, tests and evaluation.
 
-By default, headset = head joint + (0.10, 0, 0.08) m in head axes, controller = wrist + 0.08 m along the hand, 90 Hz.
-Noise, dropouts, grips and look-around are options with a seed.
+By default, the headset is at (0.10, 0, 0.08) m from the head joint in head axes, and each controller is 0.08 m from the
+wrist along the hand. The rate is 90 Hz by default. Noise, losses of controllers, grips and turns of the head are
+options whose random numbers follow from a seed.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ from mm_ros.maths import rotations as rot
 from mm_ros.maths.signals import catmull_rom, continuous
 from mm_ros.tracking.calibration import CONTROLLER_ALONG_HAND, HEADSET_IN_HEAD
 
-RATE = 90.0  # Hz; rate of a usual headset.
-# Place of each body tracker on its strap, in the axes of the joint that carries it [m].
+RATE = 90.0  # rate of a usual headset [Hz]
+# usual position of each body tracker on its strap, in the axes of the joint that carries it [m]
 STRAPPED: dict[int, tuple[float, float, float]] = {
     WAIST_ROLE: (0.12, 0.0, 0.03), LEFT_FOOT_ROLE: (0.09, 0.0, 0.02), RIGHT_FOOT_ROLE: (0.09, 0.0, 0.02),
     CHEST_ROLE: (0.12, 0.0, 0.0), LEFT_KNEE_ROLE: (0.07, 0.0, -0.06), RIGHT_KNEE_ROLE: (0.07, 0.0, -0.06),
@@ -51,27 +52,27 @@ STRAPPED: dict[int, tuple[float, float, float]] = {
 
 @dataclass(frozen=True)
 class Simulation:
-    """Placement and errors of the devices. The defaults are exact devices at the offsets above."""
+    """Options of the simulated devices. By default, the devices have no errors and sit at their usual places."""
 
     rate: float = RATE
     headset_in_head: tuple[float, float, float] = HEADSET_IN_HEAD
     controller_along_hand: float = CONTROLLER_ALONG_HAND
     noise_m: float = 0.0  # standard deviation of the noise of each coordinate of a position
     noise_rad: float = 0.0
-    grip_sd_rad: float = 0.0  # standard deviation per axis of a constant random rotation of each controller
+    grip_sd_rad: float = 0.0  # standard deviation of the constant rotation of each controller in the hand, per axis
     grip_sd_m: float = 0.0
-    dropouts_per_minute: float = 0.0  # number of losses of each controller per minute
-    dropout_s: float = 0.5  # mean duration of a loss
-    look_around_rad: float = 0.0  # amplitude of slow turns of the head alone
+    dropouts_per_minute: float = 0.0  # number of times per minute that each controller is lost
+    dropout_s: float = 0.5  # mean time for which a controller is lost
+    look_around_rad: float = 0.0  # maximum yaw of the head relative to the captured head while it looks around
     level_pitch: bool = True
-    # Remove the constant yaw of the head's frame relative to the pelvis; for training only
+    # true if the constant yaw of the head relative to the pelvis is removed, which is done only for training
     remove_yaw_bias: bool = False
     waist: bool = False
     feet: bool = False
     chest: bool = False
     knees: bool = False
     forearms: bool = False
-    straps: bool = False  # body trackers sit on straps as people wear them; if false, exactly on their joints
+    straps: bool = False  # true if body trackers are at random places on straps, false if exactly at their joints
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -88,7 +89,7 @@ class Simulation:
 
 @dataclass(frozen=True)
 class TrackerTrack:
-    """Tracker frames as arrays over F frames and R roles."""
+    """The frames of simulated trackers, as arrays over F frames and R roles."""
 
     stamps_ns: NDArray[np.int64]  # (F,)
     positions: F64  # (F, R, 3)
@@ -107,7 +108,7 @@ class TrackerTrack:
         )
 
     def row(self, i: int) -> tuple[F64, F64, F64, F64, NDArray[np.uint8]]:
-        """Positions, rotations, velocities, angular velocities and states of frame i: new arrays."""
+        """Return copies of positions, rotations, velocities, angular velocities and states of frame i."""
         return (
             self.positions[i].copy(), self.rotations[i].copy(), self.velocities[i].copy(),
             self.angular_velocities[i].copy(), self.state[i].copy(),
@@ -115,7 +116,7 @@ class TrackerTrack:
 
     @cached_property
     def present(self) -> NDArray[np.bool_]:
-        """Whether the user has each device (R,)."""
+        """True (R,) for each role whose device is tracked in at least one frame."""
         return np.asarray((self.state != LOST).any(0))
 
 
@@ -129,10 +130,10 @@ def simulate(
     head_axes_local: F64 | None = None,
     times: F64 | None = None,
 ) -> TrackerTrack:  # fmt: skip
-    """Simulate trackers at `options.rate` from room-space joints (F, J, 3), (F, J, 4) at `rate` [Hz].
+    """Simulate trackers on a body with joint positions (F, J, 3) and rotations (F, J, 4) in the room at `rate` [Hz].
 
-    `head_axes_local` (4,): head axes in the head joint's axes; None: estimated from this motion. `times`: sample times
-    [s]; None: from 0 at `options.rate`.
+    `head_axes_local` (4,) is the rotation from the head joint to the head axes. If it is None, it is estimated from the
+    motion. `times` are the sample times [s] of the trackers. If it is None, they start at 0 with `options.rate`.
     """
     joints = np.array([*JOINT_OF_ROLE, LEFT_UPPER_LEG, RIGHT_UPPER_LEG])
     if len(positions) < 2:
@@ -170,10 +171,10 @@ def simulate(
 
 
 def random_mountings(seed: int) -> dict[int, F64]:
-    """Pose of each body tracker in the axes of its joint, as a person could have strapped it on.
+    """Return a random pose of each body tracker in the axes of its joint, as a person could have strapped it on.
 
-    The position differs from `STRAPPED` by up to 4 cm per axis. The rotation is any turn about the vertical with up to
-    35° of tilt, and every fourth device is upside down.
+    The position differs from `STRAPPED` by up to 4 cm per axis. The yaw is random and the tilt is up to 35°. A quarter
+    of the devices are upside down.
     """
     rng = np.random.default_rng([seed, 77])
     out = {}
@@ -186,17 +187,17 @@ def random_mountings(seed: int) -> dict[int, F64]:
 
 
 def sample_times(frames: int, rate: float, new_rate: float) -> F64:
-    """Sample times [s] at `new_rate` within the motion."""
+    """Return the sample times [s] at `new_rate` [Hz] within a motion of `frames` frames at `rate` [Hz]."""
     last = (frames - 1) / rate
     return np.arange(int(np.floor(last * new_rate + 1e-6)) + 1) / new_rate
 
 
 def resample(p: F64, q: F64, rate: float, times: F64) -> tuple[F64, F64]:
-    """Resample to `times` [s] by cubic interpolation; linear interpolation would make steps in the velocity."""
+    """Resample a motion to `times` [s] by cubic interpolation. With linear interpolation the velocity would jump."""
     at = np.clip(times * rate, 0, len(p) - 1)
     i = np.minimum(at.astype(int), len(p) - 2)
     u = (at - i)[:, None, None]
-    p, q = _continued(p), _continued(continuous(q))  # one frame is added at each end, so index i becomes i + 1
+    p, q = _continued(p), _continued(continuous(q))  # with the added frames, frame i has the index i + 1
     out_p = catmull_rom([p[i + k] for k in range(4)], u)
     return out_p, rot.normalize(catmull_rom([q[i + k] for k in range(4)], u))
 
@@ -206,7 +207,7 @@ def _continued(a: F64) -> F64:
 
 
 def derivatives(p: F64, q: F64, rate: float) -> tuple[F64, F64]:
-    """Velocities and angular velocities (room axes) by central differences."""
+    """Return velocities and angular velocities in room axes, computed by central differences."""
     v = np.gradient(p, 1 / rate, axis=0)
     step = rot.log(rot.multiply(q[1:], rot.inverse(q[:-1]))) * rate
     w = np.concatenate([step[:1], (step[1:] + step[:-1]) / 2, step[-1:]])
@@ -214,7 +215,10 @@ def derivatives(p: F64, q: F64, rate: float) -> tuple[F64, F64]:
 
 
 def facing(left_hip: F64, right_hip: F64) -> F64:
-    """Unit directions (F, 3) of the pelvis on the floor; the mean direction where the hips are above each other."""
+    """Return the horizontal unit vectors (F, 3) in which the pelvis faces.
+
+    Where one hip is exactly above the other, the mean direction is returned.
+    """
     side = (left_hip - right_hip)[:, :2]
     forward = np.stack([side[:, 1], -side[:, 0], np.zeros(len(side))], axis=-1)
     length = np.linalg.norm(forward, axis=-1, keepdims=True)
@@ -223,18 +227,19 @@ def facing(left_hip: F64, right_hip: F64) -> F64:
 
 
 def head_axes(head_rotations: F64, facing_room: F64, level_pitch: bool = True, remove_yaw_bias: bool = False) -> F64:
-    """Head axes (x forward, y left, z up) in the head joint's axes, as a quaternion.
+    """Return the head axes (x forward, y left, z up) in the axes of the head joint, as a quaternion.
 
-    Joint frames differ between skeletons, so the axes are the signed local axes nearest to the mean up and forward
-    directions. The remaining median pitch is caused by the marker mounting and is removed. The constant yaw is removed
-    only on request, because it is unknown in live use.
+    The axes of the head joint differ between skeletons. Therefore the head axes are the local axes that are nearest to
+    the mean directions up and forward. The median pitch that remains is an error of the marker placement, and is
+    removed if `level_pitch` is true. The constant yaw is removed only if `remove_yaw_bias` is true, because this yaw is
+    not known in live use.
     """
     back = rot.inverse(head_rotations)
     up = _nearest_axis(rot.rotate(back, np.array([0.0, 0.0, 1.0])).mean(0))
     ahead = rot.rotate(back, facing_room).mean(0)
     forward = _nearest_axis(np.where(np.abs(up) > 0.5, 0.0, ahead))
     axes = _quaternion_of_axes(forward, up)
-    # The correction of pitch changes that of yaw and vice versa, so both are repeated.
+    # The corrections of pitch and yaw change each other, so both are repeated.
     for _ in range(6 if remove_yaw_bias and level_pitch else 1):
         if remove_yaw_bias:
             seen = rot.rotate(rot.inverse(rot.multiply(head_rotations, axes)), facing_room).mean(0)
@@ -247,7 +252,7 @@ def head_axes(head_rotations: F64, facing_room: F64, level_pitch: bool = True, r
 
 
 def hand_axis(hand_rotations: F64, forearm_room: F64) -> F64:
-    """Signed local axis of the hand that points along the hand, away from the elbow."""
+    """Return the local axis of the hand, with its sign, that points along the hand and away from the elbow."""
     return _nearest_axis(rot.rotate(rot.inverse(hand_rotations), forearm_room).mean(0))
 
 
@@ -259,7 +264,7 @@ def _nearest_axis(v: F64) -> F64:
 
 
 def _quaternion_of_axes(forward: F64, up: F64) -> F64:
-    """Quaternion of the rotation matrix whose columns are the directions forward, left and up."""
+    """Return the quaternion of the rotation whose x axis is `forward` and whose z axis is `up`."""
     turn = rot.between(np.array([1.0, 0.0, 0.0]), forward)
     z = rot.rotate(turn, np.array([0.0, 0.0, 1.0]))
     angle = np.arctan2(float(np.dot(np.cross(z, up), forward)), float(np.dot(z, up)))
@@ -267,11 +272,14 @@ def _quaternion_of_axes(forward: F64, up: F64) -> F64:
 
 
 def look_around(times: F64, amplitude: float, rng: np.random.Generator) -> F64:
-    """Yaw (F,) of a head that looks around: glances of 0.3 to 2.5 s, blended over 0.3 s."""
+    """Return the yaw (F,) [rad] of a head that looks around.
+
+    Each glance lasts 0.3 to 2.5 s, and the head turns to it within 0.3 s.
+    """
     keys: list[float] = [0.0]
     while keys[-1] <= times[-1]:
         keys.append(keys[-1] + rng.uniform(0.3, 2.5))
-    # Every other glance is straight ahead.
+    # Every second glance is straight ahead.
     yaws = np.array([rng.uniform(-amplitude, amplitude) if i % 2 else 0.0 for i in range(len(keys))])
     i = np.searchsorted(np.array(keys), times, side="right") - 1
     u = np.clip((times - np.array(keys)[i]) / 0.3, 0, 1)
@@ -280,9 +288,8 @@ def look_around(times: F64, amplitude: float, rng: np.random.Generator) -> F64:
 
 
 def _noisy(p: F64, q: F64, v: F64, w: F64, options: Simulation, rng: np.random.Generator) -> tuple[F64, F64, F64, F64]:
-    """Add noise. Velocities come from inertial sensors and have less noise than differences of positions."""
-
-    # the noise of the first six roles stays the same when roles are added
+    """Add noise. As velocities come from inertial sensors, they have less noise than differences of positions."""
+    # Later roles have their own random numbers, so that the noise of the first six roles did not change with them.
     later = np.random.default_rng([options.seed, 78])
 
     def normal() -> F64:
@@ -295,7 +302,7 @@ def _noisy(p: F64, q: F64, v: F64, w: F64, options: Simulation, rng: np.random.G
 
 
 def _state(frames: int, options: Simulation, rng: np.random.Generator) -> NDArray[np.uint8]:
-    """Tracking states; the runtime extrapolates a lost controller for the first 0.1 s."""
+    """Return the tracking states. A lost controller is extrapolated for the first 0.1 s."""
     state = np.full((frames, R), LOST, np.uint8)
     state[:, [HEAD_ROLE, LEFT_HAND_ROLE, RIGHT_HAND_ROLE]] = TRACKED
     if options.waist:
@@ -319,7 +326,7 @@ def _state(frames: int, options: Simulation, rng: np.random.Generator) -> NDArra
 
 
 def _track(p: F64, q: F64, v: F64, w: F64, state: NDArray[np.uint8], stamps: NDArray[np.int64]) -> TrackerTrack:
-    """Tracks in which a lost tracker has its last pose and zero velocity, as runtimes report lost trackers."""
+    """Make a track. A lost tracker keeps its last pose and has no velocity, as runtimes report lost trackers."""
     for role in range(R):
         lost = state[:, role] == LOST
         last = np.maximum.accumulate(np.where(lost, -1, np.arange(len(p))))

@@ -1,9 +1,9 @@
-"""Estimate a user's standing height from the distribution of head heights over time, with an uncertainty.
+"""Estimates the standing height of a user, and its uncertainty, from the heights of the head over time.
 
-The user does not have to stand still: the heights of a person who walks, gestures and looks around end in a narrow
-cluster at the top, which is upright standing. A person who only sits has such a cluster too. Therefore a cluster below
-the heights that only standing adults reach counts as standing only with evidence: the person walks, and the arms are
-short enough.
+The user does not have to stand still. If a person walks, gestures and looks around, the largest heights of the head are
+in a narrow range (a cluster), which is upright standing. The heights of a person who only sits have a cluster, too.
+Therefore a low cluster, which a sitting adult could also reach, counts as standing only if the person walks and has
+short arms.
 """
 
 from __future__ import annotations
@@ -16,72 +16,74 @@ import numpy as np
 
 from mm_ros.body.types import F64, HEAD_ROLE, LEFT_HAND_ROLE, TRACKED, TrackerFrame
 
-SAMPLE_S = 1 / 30  # interval of the samples that enter the distribution
-BIN, LOWEST_BIN, BINS = 0.01, -2.5, 550  # m; the heights may be below 0, because the origin may be at the head
-HALFLIFE_S = 150.0  # half-life of the distribution, so that time on a step or stairs is forgotten.
-# A sample counts if the heights within this time differ by at most this distance; jumping and sitting down move more
+SAMPLE_S = 1 / 30  # time between two samples of the distribution of heights
+# width of a bin of the distribution [m], lowest height [m] (the origin may be at the head), and number of bins
+BIN, LOWEST_BIN, BINS = 0.01, -2.5, 550
+HALFLIFE_S = 150.0  # half-life with which old heights lose weight, so that time on a step or stairs is forgotten
+# A sample counts only if all heights within this time [s] differ by at most this distance [m].
 CALM_S, CALM_M = 0.4, 0.10
-HELD_S = 0.8  # minimum time at heights near the top of a cluster
-CLUSTER = 0.07  # m: height of the cluster of upright standing and walking
-QUANTILE = 0.80  # quantile of the cluster that is the standing height, because walking lowers the head by 2 to 3 %
-ENOUGH_S = 2.0  # minimum time in a cluster before it counts as a measurement
-TIPTOE = (5, 14)  # tiptoe or a low step raises the head by this many bins (minimum, maximum)
-CLIMBED = 15  # stairs, a stool or another raised place lifts the head by at least this many bins.
-# Maximum number of bins by which a stool lifts the head; the difference between standing and sitting is larger
+HELD_S = 0.8  # minimum time that the head must have spent near the top of a cluster
+CLUSTER = 0.07  # height of the cluster of upright standing and walking [m]
+QUANTILE = 0.80  # quantile of the cluster that is the standing height; walking lowers the head by 2 to 3 %
+ENOUGH_S = 2.0  # minimum time in a cluster from which the cluster gives a standing height
+TIPTOE = (5, 14)  # minimum and maximum number of bins by which tiptoe or a low step raises the head
+CLIMBED = 15  # minimum number of bins by which stairs, a stool or another raised place lifts the head
+# maximum number of bins by which a stool lifts the head; the difference between standing and sitting is larger
 STOOL = 32
-# A lower cluster is the standing height after this time of walking in it, if its time and its walking are this many
-# times those of the upper cluster
+# A lower cluster is the standing height if the user has walked in it for the first of these times [s], and if its time
+# and its walking time are larger than those of the highest cluster by the second value.
 WALKED_S, USUALLY = 3.0, 4.0
-# Ratios of the times in a lower and the highest cluster above which the lower one is the standing height, or the result
-# is uncertain
+# ratio of the time in a lower cluster to the time in the highest cluster: above the first value the lower cluster is
+# the standing height, and above the second value the result is uncertain
 USUAL, UNUSUAL = 1.5, 0.4
-# m; standard deviations that are added when the cluster may be that of tiptoe, or of a raised place
+# standard deviations [m] that are added if the highest cluster may be due to tiptoe, or to a raised place
 TIPTOE_SIGMA, CLIMBED_SIGMA = 0.05, 0.10
 
-TALLEST_SEAT = 1.36  # m; height of the headset of a tall adult on a chair: a higher headset means standing
+TALLEST_SEAT = 1.36  # height of the headset of a tall adult on a chair [m]; a higher headset means standing
 WALKED_ENOUGH_S = 1.5  # minimum time of walking which shows that a user with a low head is a standing child
-TRAVEL_S, TRAVEL_M = 2.0, 0.7  # s, m; the user walks if the head travels TRAVEL_M within TRAVEL_S.
-# m; maximum range of the head's heights that counts as level walking; walking to a chair and sitting down has a larger
-# range
+TRAVEL_S, TRAVEL_M = 2.0, 0.7  # the user walks if the head moves by this distance [m] within this time [s]
+# maximum range of the head heights in a walk [m]; the range is larger if the user walks to a chair and sits down
 LEVEL_WALK_M = 0.12
-ARM_SHARE = 0.70  # maximum distance from headset to grip of a standing person, as a share of the headset's height
+ARM_SHARE = 0.70  # maximum distance from headset to grip of a standing person, as a share of the headset height
 
 
 @dataclass(frozen=True)
 class StandingHeight:
-    """Height of the headset of the upright user in the source's room [m]."""
+    """The estimated height of the headset of the upright user in the room of the source [m]."""
 
     height: float
     sigma: float
-    seconds: float  # time spent in the cluster
+    seconds: float  # time that the head spent in the cluster
     walked: float  # time of walking in the cluster, s
     reach: float  # largest distance from headset to grip, m
 
     def stands(self, floor: float) -> bool:
-        """Whether the measured height is that of a standing person rather than of a sitting one."""
+        """Return true if the user stood at the estimated height, and false if the user may have sat."""
         height = self.height - floor
         return height > TALLEST_SEAT or (self.walked >= WALKED_ENOUGH_S and self.reach <= ARM_SHARE * height)
 
 
 class HeightDistribution:
-    """Time-weighted distribution of the height of a level headset."""
+    """Distribution of the heights of the headset over time, as if the head were always level."""
 
     def __init__(self) -> None:
         self.clear()
 
     def clear(self) -> None:
         self.time, self.walking = np.zeros(BINS), np.zeros(BINS)
-        self.heights = np.zeros(BINS)  # sum of height × time
+        self.heights = np.zeros(BINS)  # sum of height × time in each bin
         self.reach = 0.0
         self.pause()
 
     def pause(self) -> None:
-        """Start again after a gap, but keep the distribution."""
+        """Clear the last samples after a gap, but keep the distribution."""
         self._recent: deque[tuple[float, float, float, float, bool]] = deque()
         self._last = -math.inf
 
     def add(self, t: float, frame: TrackerFrame, level_height: float, level: bool) -> None:
-        """`level_height`: height of the headset if the head were level [m]; `level`: whether the head is nearly so."""
+        """Add a sample. `level_height` is the height that the headset would have if the head were level [m]. `level` is
+        true if the head is nearly level.
+        """
         if 0 <= t - self._last < SAMPLE_S * 0.9:
             return
         dt = min(max(t - self._last, 0.0), 2 * SAMPLE_S) if self._last > -math.inf else 0.0
@@ -97,7 +99,7 @@ class HeightDistribution:
         self._count(t, dt)
 
     def _count(self, t: float, dt: float) -> None:
-        """Count the sample in the middle of the calm window."""
+        """Add the sample in the middle of the last `CALM_S` to the distribution, if the head was calm."""
         window = [s for s in self._recent if t - s[0] <= CALM_S]
         middle = window[len(window) // 2]
         heights = [s[3] for s in window]
@@ -119,14 +121,14 @@ class HeightDistribution:
                 self.walking[at] += dt
 
     def estimate(self, highest: float = math.inf) -> StandingHeight | None:
-        """Return the highest cluster that lasted long enough, unless the user spends far more time in another cluster.
+        """Return the highest cluster that lasted long enough, unless the user spent far more time in a lower cluster.
 
-        A cluster slightly above the usual cluster means that the user stood on tiptoe. A cluster far above the cluster
-        in which the user walks means that the user stood on a stool or stairs. `highest`: limit of the height [m].
+        If the highest cluster is slightly above the usual cluster, the user stood on tiptoe. If it is far above the
+        cluster in which the user walks, the user stood on a stool or stairs. Heights above `highest` [m] are ignored.
         """
         width = round(CLUSTER / BIN)
         last = int(np.clip((highest - LOWEST_BIN) / BIN, 1, BINS))
-        sums = np.convolve(self.time[:last], np.ones(width + 1), "full")[width:]  # time in the cluster above each bin
+        sums = np.convolve(self.time[:last], np.ones(width + 1), "full")[width:]  # time in a cluster that starts there
         walks = np.convolve(self.walking[:last], np.ones(width + 1), "full")[width:]
         lasting = np.flatnonzero(sums >= ENOUGH_S)
         if not len(lasting):
@@ -160,15 +162,15 @@ class HeightDistribution:
         return StandingHeight(height, sigma, seconds, walked, self.reach)
 
     def _low_of(self, low: int, last: int, width: int) -> int:
-        """Return the lowest position of the cluster at which its top still contains `HELD_S`, because at this position
-        the cluster contains the most time.
+        """Return the lowest bin of the cluster. The cluster is as low as possible, but the head must have spent
+        `HELD_S` near its top.
         """
         top = int(np.flatnonzero(np.cumsum(self.time[low:last][::-1])[::-1] >= HELD_S)[-1]) + low
         return max(top - width, 0)
 
 
 def _most(values: F64, first: int, stop: int) -> tuple[int, float]:
-    """Return index and value of the largest of `values[first:stop]`; (0, 0.0) if the range is empty."""
+    """Return the index and the value of the maximum of `values[first:stop]`, or (0, 0.0) if the range is empty."""
     part = values[max(first, 0) : max(stop, 0)]
     if not len(part):
         return 0, 0.0

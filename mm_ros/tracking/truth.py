@@ -1,4 +1,4 @@
-"""True body of a simulated user, sampled at the times of the trackers."""
+"""Computes the true body of a simulated user at the times of the simulated trackers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mm_ros.body.types import F32, F64, AvatarPose
 from mm_ros.maths import rotations as rot
 from mm_ros.tracking.simulation import derivatives, resample, sample_times
 
-TRUTH = "truth"  # value of AvatarPose.engine
+TRUTH = "truth"  # value of the field `engine` of such poses
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class TruthTrack:
 
 
 def truth_of_clip(clip: Clip, rate: float, times: F64 | None = None) -> TruthTrack:
-    """Resample the body to the sample times of `simulate_clip(clip)` at `rate` [Hz], or to `times` [s]."""
+    """Resample the body of a clip to the times `times` [s], or to the sample times of trackers at `rate` [Hz]."""
     times = sample_times(len(clip), clip.rate, rate) if times is None else times
     p, q = resample(clip.positions.astype(np.float64), clip.rotations.astype(np.float64), clip.rate, times)
     v, w = derivatives(p, q, rate)

@@ -1,4 +1,4 @@
-"""Tracker sources by name. Each source is imported only when it is selected, because its libraries are optional."""
+"""Makes tracker sources by name. A source is imported only if it is selected, because its libraries are optional."""
 
 from __future__ import annotations
 
@@ -20,8 +20,12 @@ def make_source(
     page_port: int = 8090,
     page_wifi: bool = False,
 ) -> TrackerSource:
-    """Make a source. `simulation`: devices of a mocap user; `serials`: role → serial number of a SteamVR tracker;
-    `page_port`, `page_wifi`: the headset page of the source webxr."""
+    """Make the source with the given name.
+
+    `simulation` holds the options of simulated devices for the source `mocap`. `serials` maps roles to serial numbers
+    of SteamVR trackers. `page_port` is the port of the headset page of the source `webxr`, and `page_wifi` opens this
+    page to the local network.
+    """
     if name == "synthetic":
         from mm_ros.tracking.sources.synthetic import synthetic_source
 

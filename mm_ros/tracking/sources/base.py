@@ -1,4 +1,4 @@
-"""Interface of a tracker source."""
+"""Interface and base class of the tracker sources."""
 
 from __future__ import annotations
 
@@ -11,41 +11,42 @@ from mm_ros.body.types import AvatarPose, Calibration, TrackerFrame
 
 
 class TrackerSource(Protocol):
-    """Source of tracker frames, polled from one thread.
+    """A source of tracker frames, which one thread polls.
 
-    Stamps are in the poller's clock (`now_ns`), poses in ROS axes with the floor near z = 0.
+    Stamps are in the clock of `now_ns`, which the poller gives. Poses are in ROS axes with the floor near z = 0.
     """
 
-    rate: float  # Hz; rate of `poll`
-    trusted: bool  # true for a simulated source, in which constant poses are correct
-    own_clock: bool  # calls `wake` when a frame is ready; else the source is polled at `rate`
+    rate: float  # rate at which the source is polled [Hz]
+    trusted: bool  # true for a simulated source, whose poses may stay constant
+    own_clock: bool  # true if the source calls `wake` for each new frame, false if the source is polled at `rate`
     wake: Callable[[], None]
-    hand_pose: str  # convention of the hand poses (`hand_poses.py`); empty if unknown: it is estimated.
-    # Whether the grip buttons of the left and right controller are held now; None: the source has no buttons
+    hand_pose: str  # convention of the hand poses (`hand_poses.py`), or empty if the convention must be estimated
+    # whether the grip buttons of the left and the right controller are held; None if the source has no buttons
     grips: tuple[bool, bool] | None
 
     def open(self) -> None:
-        """Open the source; raise MmRosError if this machine lacks what it needs. An absent device is not an error."""
+        """Open the source. Raise MmRosError if this machine lacks a library; an absent device is not an error."""
 
     def poll(self, now_ns: int) -> TrackerFrame | None:
-        """Return the next frame that is due, or None. After a delay several frames may be due, so call `poll` until it
-        returns None."""
+        """Return the next frame that is due, or None. After a delay several frames may be due. Therefore call `poll`
+        until it returns None.
+        """
 
     def close(self) -> None: ...
 
     def truth(self) -> AvatarPose | None:
-        """True body of the last frame, or None."""
+        """Return the true body at the last frame, or None if the true body is not known."""
 
     def truth_skeleton(self) -> Skeleton | None: ...
 
     def landmarks(self) -> list[Landmarks]:
-        """Landmarks that arrived up to the last frame, each returned once."""
+        """Return the landmarks that have arrived since the last call, up to the last frame."""
 
     def calibration(self) -> Calibration | None:
-        """Calibration of the user, or None."""
+        """Return the calibration of the user, or None if the source has no calibration."""
 
     def status(self) -> str:
-        """Message about a problem of the device; empty if there is none."""
+        """Return a message about a problem of the device, or an empty text if there is no problem."""
 
 
 def _nothing() -> None:
@@ -53,7 +54,7 @@ def _nothing() -> None:
 
 
 class Source:
-    """Base class of a source without truth, landmarks and calibration."""
+    """Base class of a source that has no true body, no landmarks and no calibration."""
 
     rate = 90.0
     trusted = False

@@ -1,4 +1,4 @@
-"""Conversion of stamps from CLOCK_MONOTONIC, the clock of the devices, to the clock of the poller."""
+"""Converts stamps from CLOCK_MONOTONIC, which is the clock of the devices, to the clock of the poller."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from dataclasses import replace
 from mm_ros.body.types import TrackerFrame
 
 EVERY_NS = 1_000_000_000
-CLEARLY_NS = 100_000  # a new difference between the clocks that exceeds the present one by this is used at once
+CLEARLY_NS = 100_000  # a difference between the clocks that is larger than the used one by this is used at once
 
 
 class SteadyShift:
-    """Difference between the poller's clock and CLOCK_MONOTONIC: the largest difference measured in each second.
+    """Measures the difference between the clock of the poller and CLOCK_MONOTONIC, as the maximum of each second.
 
-    The poller reads its own clock first, so an interruption of the process before the second reading makes the
-    difference too small. One measurement per stamp would make velocities noisy.
+    The poller reads its own clock first. If the process is interrupted before it reads CLOCK_MONOTONIC, the measured
+    difference is too small. A new difference for each stamp would make velocities noisy.
     """
 
     def __init__(self) -> None:
         self._shift_ns: int | None = None
-        self._largest_ns = 0  # largest difference since _at_ns
+        self._largest_ns = 0  # largest difference between the clocks since the time `_at_ns`
         self._at_ns = 0
 
     def of(self, now_ns: int) -> int:

@@ -1,4 +1,4 @@
-"""Source that simulates the trackers of a person in motion capture clips."""
+"""The source `mocap`, which simulates the trackers of a person in motion capture clips."""
 
 from __future__ import annotations
 

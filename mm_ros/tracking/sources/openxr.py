@@ -1,4 +1,7 @@
-"""OpenXR source: a thread samples the runtime and reconnects after a loss; `status` reports calls that hang."""
+"""The source `openxr`. A thread samples the OpenXR runtime, and connects again after the connection was lost.
+
+The method `status` reports a call to the runtime that hangs.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from mm_ros.tracking.sources.base import Source
 from mm_ros.tracking.sources.clocks import SteadyShift, in_clock
 
 RETRY_S = 0.5  # time between two attempts to connect
-HUNG_S = 1.0  # a runtime without an answer for this time is reported
+HUNG_S = 1.0  # time without an answer of the runtime after which this is reported
 
 
 class OpenXrSource(Source):
@@ -32,7 +35,7 @@ class OpenXrSource(Source):
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._latest: TrackerFrame | None = None
-        self._beat_ns = 0  # time of the last completed call to the runtime
+        self._beat_ns = 0  # time of the last completed call to the OpenXR runtime
         self._trouble = "not connected yet"
         self._epoch = -1
         self._shift = SteadyShift()
@@ -69,7 +72,7 @@ class OpenXrSource(Source):
             try:
                 self._one_session()
             except Exception as error:
-                # An error of the runtime does not end the node, because the thread tries again.
+                # An error of the runtime must not end the node, because the thread connects again.
                 self._trouble = describe(error)
             self._beat_ns = time.monotonic_ns()
             self._stop.wait(RETRY_S)
@@ -94,7 +97,7 @@ class OpenXrSource(Source):
             self.grips = session.grips
             self._beat_ns = time.monotonic_ns()
             if frame is not None:
-                # A new session starts a new epoch, because the time since the last session is unknown.
+                # A new session starts a new epoch, because the time since the last session is not known.
                 self._epoch = frame.epoch = first_epoch + frame.epoch
                 self._put(frame)
                 self.wake()
@@ -102,9 +105,7 @@ class OpenXrSource(Source):
             time.sleep(max(0.0, due - time.monotonic()))
 
     def _put(self, frame: TrackerFrame) -> None:
-        """Keep the newest frame. If it replaces a frame that was not polled, it takes over the re-centring of that
-        frame.
-        """
+        """Keep the newest frame until it is polled. The re-centring of a frame that was not polled is added to it."""
         with self._lock:
             if self._latest is not None and not is_identity(self._latest.new_from_old):
                 frame.new_from_old = compose(frame.new_from_old, self._latest.new_from_old)
@@ -112,7 +113,7 @@ class OpenXrSource(Source):
 
 
 def _library() -> Callable[[], Any]:
-    # The loader would print an error at each attempt to connect.
+    # Without this variable the OpenXR loader prints an error at each attempt to connect.
     os.environ.setdefault("XR_LOADER_DEBUG", "none")
     try:
         from mm_ros.tracking.sources.openxr_session import OpenXrSession
@@ -121,7 +122,7 @@ def _library() -> Callable[[], Any]:
     return OpenXrSession
 
 
-# Messages to the user for errors of the runtime.
+# messages to the user for errors of the OpenXR runtime
 _WORDS = {
     "RuntimeUnavailableError": "no OpenXR runtime is set on this machine (XR_RUNTIME_JSON, or "
     "/etc/xdg/openxr/1/active_runtime.json)",

@@ -1,6 +1,7 @@
-"""One headless OpenXR session: from create_instance to the pose of each tracker. Every call may raise xr.XrException.
+"""An OpenXR session without graphics, from `create_instance` to the pose of each tracker.
 
-`wait_frame` cannot be used to wait for the next pose, because it returns at once with time 0 in a headless session.
+Every call of OpenXR may raise `xr.XrException`. The call `wait_frame` cannot be used to wait for the next pose, because
+in a session without graphics it returns at once with the time 0.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ VIVE_ROLES = {
         ("left_forearm", "left_elbow"), ("right_forearm", "right_elbow"),
     )
 }  # fmt: skip
-# Interaction profiles, the extension that each needs, and its grip button; the simple controller has only one button. A
-# runtime selects the profile nearest to its controllers.
+# Each interaction profile has the OpenXR extension that it needs, and the input that serves as grip button. The simple
+# controller has only one button. The runtime selects the profile that is nearest to its controllers.
 PROFILES = {
     "/interaction_profiles/khr/simple_controller": ("", "select/click"),
     "/interaction_profiles/valve/index_controller": ("", "squeeze/value"),
@@ -44,23 +45,23 @@ PROFILES = {
     "/interaction_profiles/htc/vive_focus3_controller": ("XR_HTC_vive_focus3_controller_interaction", "squeeze/click"),
     "/interaction_profiles/hp/mixed_reality_controller": ("XR_EXT_hp_mixed_reality_controller", "squeeze/value"),
 }
-GRIP_HELD = 0.5  # a grip button counts as held if it is pressed by more than this share of its travel
+GRIP_HELD = 0.5  # share of the travel of a grip button above which the button counts as held
 VIVE_PROFILE = "/interaction_profiles/htc/vive_tracker_htcx"
 
-# Plain integers, because operations on enum flags take longer than the OpenXR call.
+# The flags are plain integers, because operations on enum flags take longer than the OpenXR call.
 _VALID = int(xr.SpaceLocationFlags.POSITION_VALID_BIT | xr.SpaceLocationFlags.ORIENTATION_VALID_BIT)
 _TRACKED = _VALID | int(xr.SpaceLocationFlags.POSITION_TRACKED_BIT | xr.SpaceLocationFlags.ORIENTATION_TRACKED_BIT)
 CLOCKS_EVERY_NS = 1_000_000_000
 
 
 class Ended(Exception):
-    """Exception for a session that the runtime has ended regularly; a new session may be started."""
+    """Raised if the runtime has ended the session regularly. A new session may be started."""
 
 
 @dataclass(frozen=True)
 class Recentred:
     at: int  # XrTime
-    new_from_old: F64 | None  # None if the runtime does not report the transform
+    new_from_old: F64 | None  # pose of the old space in the new one, or None if the runtime does not report it
 
 
 class OpenXrSession:
@@ -152,7 +153,7 @@ class OpenXrSession:
         )
 
     def _suggest(self, profile: str, inputs: list[tuple[Any, str]]) -> bool:
-        """Suggest pairs of action and input for a profile; false if the runtime does not support one of them."""
+        """Suggest pairs of action and input for a profile. Return false if the runtime does not support one of them."""
         bindings = [xr.ActionSuggestedBinding(action, self._path(path)) for action, path in inputs]
         try:
             xr.suggest_interaction_profile_bindings(
@@ -175,7 +176,7 @@ class OpenXrSession:
             self._spaces[ROLES.index(role)] = xr.create_action_space(self._session, info)
 
     def sample(self) -> TrackerFrame | None:
-        """Sample all trackers, stamped in CLOCK_MONOTONIC; None until the runtime starts the session."""
+        """Return the poses of all trackers with a stamp in CLOCK_MONOTONIC, or None before the session has started."""
         self._events()
         if not self._running:
             return None
@@ -191,7 +192,7 @@ class OpenXrSession:
         return out
 
     def _sync(self) -> bool:
-        """Synchronise actions; false while another application or a menu has the input focus."""
+        """Synchronize the actions. Return false while another application or a menu has the input focus."""
         try:
             xr.sync_actions(self._session, self._sync_info)
         except xr.exception.SessionNotFocused:
@@ -206,9 +207,11 @@ class OpenXrSession:
         return held[0], held[1]
 
     def _xr_time(self, monotonic_ns: int) -> int:
-        """Runtime's time of a CLOCK_MONOTONIC time; the difference of the clocks is measured once a second."""
+        """Convert a time of CLOCK_MONOTONIC to the time of the runtime. The difference of both clocks is measured once
+        a second.
+        """
         if monotonic_ns - self._clocks_ns > CLOCKS_EVERY_NS:
-            # The extension accepts times of any clock, but only times of CLOCK_MONOTONIC give a meaningful result.
+            # The OpenXR extension accepts times of any clock, but converts only times of CLOCK_MONOTONIC correctly.
             given = timespec(monotonic_ns // 1_000_000_000, monotonic_ns % 1_000_000_000)
             at = convert_timespec_time_to_time_khr(self.instance, given)
             self._clocks_ns = monotonic_ns
@@ -217,7 +220,7 @@ class OpenXrSession:
 
     def _locate(self, out: TrackerFrame, role: int, space: Any, at: Any) -> None:
         location = xr.locate_space(space, self._base, at)
-        flags = int(location._location_flags)  # pyopenxr's property makes an enum (checked with 1.1)
+        flags = int(location._location_flags)  # the public property makes a slow enum (checked with pyopenxr 1.1)
         if flags & _VALID != _VALID:
             out.state[role] = LOST
             return
@@ -236,7 +239,7 @@ class OpenXrSession:
             if change.new_from_old is not None:
                 out.new_from_old = compose(change.new_from_old, out.new_from_old)
         if not known:
-            out.new_from_old = identity_pose()  # later stages reset all their state, because the epoch is new
+            out.new_from_old = identity_pose()  # the new epoch makes later stages reset, so they need no transform
         out.epoch = self.epoch_moves
 
     def _events(self) -> None:
@@ -276,7 +279,7 @@ class OpenXrSession:
         self._recentred.append(Recentred(int(event.change_time), moved))
 
     def close(self) -> None:
-        """Destroy the instance and with it all its objects; a lost instance raises an error, which is ignored."""
+        """Destroy the OpenXR instance and all its objects. The error of an instance that is already lost is ignored."""
         if self.instance is not None:
             try:
                 xr.destroy_instance(self.instance)

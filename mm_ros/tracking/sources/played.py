@@ -1,4 +1,4 @@
-"""Live source that plays motion of a known body, with simulated trackers and the body as the truth."""
+"""A live source that plays the motion of a known body, with simulated trackers and the true body."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from mm_ros.tracking.simulation import Simulation, TrackerTrack, simulate_clip
 from mm_ros.tracking.sources.base import Source
 from mm_ros.tracking.truth import TruthTrack, truth_of_clip
 
-EARLY_NS = 1_000_000  # tolerance for timers that fire early
-TOO_OLD_S = 0.1  # samples older than this are skipped
+EARLY_NS = 1_000_000  # a sample may be returned earlier than its due time by this, because timers may be early
+TOO_OLD_S = 0.1  # samples that are overdue by more than this are skipped
 
 
 @dataclass(frozen=True)
 class Segment:
-    """Samples at one rate. `fresh`: the segment does not continue the previous one, so it has a new epoch."""
+    """A part of the motion. If `fresh` is true, it does not continue the segment before and has a new epoch."""
 
     track: TrackerTrack
     body: TruthTrack
@@ -31,7 +31,7 @@ class Segment:
 
 
 class PlayedSource(Source):
-    """Play segments in real time; the next segment is made in the background."""
+    """Plays segments in real time. A thread makes the next segment while the present one is played."""
 
     trusted = True
 
@@ -41,8 +41,8 @@ class PlayedSource(Source):
         self._segments = segments
         self._epoch = 0
         self._start_ns: int | None = None
-        self._done = -1  # index of the last returned sample of the segment
-        self._stamp_ns = 0  # stamp of this sample
+        self._done = -1  # index of the last returned sample in the present segment
+        self._stamp_ns = 0  # stamp of the last returned sample
 
     def open(self) -> None:
         self._maker = ThreadPoolExecutor(1, thread_name_prefix="segments")
@@ -56,13 +56,14 @@ class PlayedSource(Source):
         self._next: Future[Segment | None] = self._maker.submit(next, self._segments, None)
 
     def poll(self, now_ns: int) -> TrackerFrame | None:
-        """Return the next sample that is due, stamped with its due time, like a device with a steady clock."""
+        """Return the next sample that is due, or None. Its stamp is its due time, as from a device with a steady clock.
+        """
         if self._now is None:
             return None
         if self._start_ns is None:
             self._start_ns = now_ns
         due = int((now_ns + EARLY_NS - self._start_ns) * 1e-9 * self.rate)
-        if due < self._done - self.rate:  # simulated time went back
+        if due < self._done - self.rate:  # the simulated time went back
             self._start_ns, self._done, self._epoch = now_ns, -1, self._epoch + 1
             due = 0
         i = self._done + 1 if due - self._done < TOO_OLD_S * self.rate else due
@@ -86,7 +87,7 @@ class PlayedSource(Source):
             return
         self._prefetch()
         self._epoch += self._now.fresh
-        # After a long pause of the poller, playing continues from now without the missed samples.
+        # If the poller has paused for more than a second, the next segment starts now, and samples are left out.
         late = now_ns - self._start_ns - length_ns
         self._start_ns = now_ns if self._now.fresh or late > 1_000_000_000 else self._start_ns + length_ns
         self._done = -1
@@ -104,7 +105,7 @@ class PlayedSource(Source):
 
 
 def segments_of_clips(clips: list[Clip], simulation: Simulation, loop: bool = True) -> Iterator[Segment]:
-    """Segments of one clip after the other, each in a new epoch and with different noise."""
+    """Yield one segment per clip. Each segment has a new epoch and other random noise."""
     count = 0
     while loop or count < len(clips):
         clip = clips[count % len(clips)]

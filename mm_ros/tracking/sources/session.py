@@ -1,6 +1,6 @@
-"""Source that plays a recorded session in the present; its frames pass the gate again.
+"""The source `session`, which plays a recorded session with present stamps. Its frames pass the gate again.
 
-`mm_ros replay` publishes the recorded stream unchanged and with its own stamps.
+The command `mm_ros replay` differs: it publishes the recorded stream unchanged and with the recorded stamps.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from mm_ros.tracking.sources.base import Source
 
 PAUSE_NS = 1_000_000_000  # pause between the end of the session and its next repetition
 
-TOO_OLD_NS = 100_000_000  # samples older than this are skipped
-BACK_NS = 100_000_000  # jumps back in time that are smaller than this are corrections of the clock
+TOO_OLD_NS = 100_000_000  # samples that are overdue by more than this are skipped
+BACK_NS = 100_000_000  # if the clock goes back by more than this, the session starts again
 
 
 class SessionSource(Source):
@@ -38,20 +38,20 @@ class SessionSource(Source):
 
     def open(self) -> None:
         table = self._path.suffix == ".csv"
-        self.hand_pose = "" if table else "wrist"  # the bridge had converted the hand poses before it recorded them
+        self.hand_pose = "" if table else "wrist"  # a recorded session contains converted hand poses
         self._session = Session(read_table(self._path)) if table else read_session(self._path)
         self._truths = {pose.stamp_ns: pose for pose in self._session.truth}
         steps = np.diff([f.stamp_ns for f in self._session.frames])
         period = float(np.median(steps)) * 1e-9 if len(steps) else 0.0
-        # The samples are irregular. The source is polled at twice their rate, so each sample is at most half a period
-        # late.
+        # The stamps of the samples are irregular. The source is polled at twice the rate of the samples, so that each
+        # sample is at most half a period late.
         self.rate = float(np.clip(2.0 / period, 10.0, 500.0)) if period > 0 else 90.0
 
     def poll(self, now_ns: int) -> TrackerFrame | None:
         frames = self._session.frames
         if self._start_ns is None:
             self._start_ns = now_ns
-        if now_ns < self._last_ns - BACK_NS:  # simulated time went back, so the session starts again
+        if now_ns < self._last_ns - BACK_NS:  # the simulated time went back
             self._begin_again(now_ns)
         self._last_ns = now_ns
         at = frames[0].stamp_ns + now_ns - self._start_ns
@@ -59,7 +59,8 @@ class SessionSource(Source):
             if self._loop and at > frames[-1].stamp_ns + PAUSE_NS:
                 self._begin_again(now_ns)
             return None
-        # One sample per poll, so that jitter loses none; samples that are too old are skipped.
+        # A poll returns one sample, so that no sample is lost if polls are irregular. Samples that are too old are
+        # skipped.
         while self._next + 1 < len(frames) and frames[self._next + 1].stamp_ns < at - TOO_OLD_NS:
             self._next += 1
         if frames[self._next].stamp_ns > at:
@@ -80,7 +81,7 @@ class SessionSource(Source):
         return replace(frame, stamp_ns=stamp_ns, epoch=epoch, sampled_ns=sampled)
 
     def landmarks(self) -> list[Landmarks]:
-        """Landmarks that arrived before the last returned frame, each returned once."""
+        """Return the landmarks that have arrived since the last call, up to the last returned frame."""
         frames, seen = self._session.frames, self._session.sightings
         if self._next == 0 or self._start_ns is None:
             return []

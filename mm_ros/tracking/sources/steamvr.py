@@ -1,4 +1,4 @@
-"""SteamVR source, which reads poses from a separate process."""
+"""The source `steamvr`, which reads the poses of SteamVR's devices from a separate process."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from mm_ros.tracking.sources.base import Source
 from mm_ros.tracking.sources.clocks import SteadyShift, in_clock
 from mm_ros.tracking.sources.steamvr_process import frame_of
 
-RETRY_S = 1.0  # time between two starts of the process
-HUNG_S = 3.0  # a process without an answer for this time is reported
+RETRY_S = 1.0  # time from the end of the process to its next start
+HUNG_S = 3.0  # time without an answer of the process after which this is reported
 
 
 class SteamVrSource(Source):
-    """Source of SteamVR's devices. `command` replaces the worker process in tests."""
+    """Reads the poses of SteamVR's devices from a process. Tests replace this process by `command`."""
 
     own_clock = True
     hand_pose = "steamvr_raw"
@@ -89,7 +89,7 @@ class SteamVrSource(Source):
         try:
             parsed = frame_of(line)
         except (ValueError, KeyError, TypeError, IndexError):
-            return  # the OpenVR library prints lines of its own to stdout
+            return  # the OpenVR library also prints to stdout, and such lines are ignored
         if isinstance(parsed, str):
             self._trouble = parsed
             return

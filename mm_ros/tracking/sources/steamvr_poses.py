@@ -1,8 +1,8 @@
-"""Roles and poses of SteamVR's devices by OpenVR.
+"""Reads the roles and poses of SteamVR's devices by the library OpenVR.
 
-This module has not been run on hardware. The tests run it in two ways. In one, the real OpenVR
-library loads a small client library of the project instead of SteamVR (test/tracking/test_steamvr_library.py). In the
-other, a Python fake with the same structures replaces the library.
+This module has not been run on hardware. Some tests use the real OpenVR library, which loads a small client library of
+the project instead of SteamVR (test/tracking/test_steamvr_library.py). In other tests a Python module with the same
+structures replaces the OpenVR library.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ BODY_NAMES = tuple(ROLES[r] for r in BODY_ROLES)
 
 
 class Quit(Exception):
-    """Exception for a request of SteamVR that its clients quit."""
+    """Raised if SteamVR requests that its clients end."""
 
 
 class SteamVrPoses:
-    """Reads tracker frames by the module `openvr`. `serials`: role → serial number of a tracker or controller."""
+    """Reads tracker frames by the module `openvr`. `serials` maps roles to serial numbers of devices."""
 
     def __init__(self, openvr: Any, serials: dict[str, str] | None = None) -> None:
         self._openvr = openvr
@@ -48,7 +48,7 @@ class SteamVrPoses:
         self.grips = (False, False)
 
     def sample(self) -> TrackerFrame:
-        """Sample all devices, stamped in CLOCK_MONOTONIC at the call, because OpenVR's poses have no time."""
+        """Return the poses of all devices. The stamp is the time of the call, because poses of OpenVR have no time."""
         self._events()
         vr = self._openvr
         self._system.getDeviceToAbsoluteTrackingPose(vr.TrackingUniverseStanding, 0.0, self._poses)
@@ -98,7 +98,10 @@ class SteamVrPoses:
         return None
 
     def _assigned_role(self, i: int) -> int | None:
-        """Role that the user assigned to a tracker in SteamVR, from a controller type like "vive_tracker_left_foot"."""
+        """Return the role that the user has assigned to a tracker in SteamVR, or None.
+
+        SteamVR reports the role as a type of controller, for example "vive_tracker_left_foot".
+        """
         if i not in self._assigned:
             name = self._text(i, self._openvr.Prop_ControllerType_String).removeprefix("vive_tracker_")
             known = name in BODY_NAMES or name in ROLE_ALIASES
@@ -113,12 +116,12 @@ class SteamVrPoses:
     def _text(self, i: int, name: int) -> str:
         try:
             text = self._system.getStringTrackedDeviceProperty(i, name)
-        except self._openvr.error_code.TrackedPropertyError:  # this device has no such property
+        except self._openvr.error_code.TrackedPropertyError:  # the device does not have this property
             return ""
         return text.decode() if isinstance(text, bytes) else str(text)
 
     def unnamed_trackers(self) -> list[str]:
-        """Serial numbers of connected generic trackers without a role."""
+        """Return the serial numbers of connected generic trackers that have no role."""
         vr, out = self._openvr, []
         for i, pose in enumerate(self._poses):
             generic = pose.bDeviceIsConnected and (
@@ -141,7 +144,7 @@ class SteamVrPoses:
             ):  # fmt: skip
                 self._serials.clear()
                 self._assigned.clear()
-            # OpenVR does not report by how much the play space moved, so a new epoch starts.
+            # OpenVR does not report by how much the play space has moved, so a new epoch starts.
             if kind in (vr.VREvent_StandingZeroPoseReset, vr.VREvent_ChaperoneUniverseHasChanged):
                 self._epoch += 1
 
@@ -154,7 +157,7 @@ def _matrix(m: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
 
 
 def describe(error: Exception) -> str:
-    """Message for an OpenVR error, which has only a type and a number."""
+    """Return a message for an error of OpenVR, which has only a type and a number."""
     number = getattr(error, "error_value", None)
     words = {
         "InitError_Init_NoServerForBackgroundApp": "SteamVR is not running",

@@ -1,7 +1,7 @@
-"""Process that runs the OpenVR library and prints one line of JSON per sample to stdout, until the pipe is closed.
+"""The process that runs the OpenVR library. It prints one line of JSON per sample to stdout, until the pipe is closed.
 
-A separate process is used because the libraries of OpenVR and ROS can conflict in one process (the project vive_ros2
-separates them, too), and because a process that hangs can be killed.
+OpenVR runs in a process of its own for two reasons. The libraries of OpenVR and ROS can conflict in one process, so the
+project vive_ros2 separates them, too. And a process that hangs can be killed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def line_of(frame: TrackerFrame, grips: tuple[bool, bool] = (False, False)) -> s
 
 
 def frame_of(line: str) -> tuple[TrackerFrame, tuple[bool, bool]] | str:
-    """Parse a line into a frame and the grip buttons, or into a message about the state of SteamVR."""
+    """Parse a line. Return a frame and the grip buttons, or a message about the state of SteamVR."""
     content = json.loads(line)
     if "status" in content:
         return str(content["status"])
@@ -47,7 +47,7 @@ def run(openvr: Any, rate: float, serials: dict[str, str]) -> None:
     while True:
         try:
             poses = SteamVrPoses(openvr, serials)
-        except Exception as error:  # openvr's own base class differs between versions
+        except Exception as error:  # the base class of OpenVR's exceptions differs between versions
             tell(describe(error))
             time.sleep(RETRY_S)
             continue

@@ -1,4 +1,4 @@
-"""Endless live source of the synthetic user (motion/procedural/user.py), with the noise of a real headset."""
+"""The source `synthetic`: the motion of the synthetic user (motion/procedural/user.py), with noise and without end."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from mm_ros.tracking.simulation import Simulation, simulate
 from mm_ros.tracking.sources.played import PlayedSource, Segment
 from mm_ros.tracking.truth import truth_of_clip
 
-# Jitter of a headset at rest, measured in the recordings of data/vr_sessions: a third of a millimetre.
+# The noise of a headset at rest is about 0.3 mm in the recordings of data/vr_sessions.
 NOISE = Simulation(noise_m=0.0003, noise_rad=0.001)
-OVERLAP = 3  # frames of neighbouring chapters that the cubic interpolation needs
+OVERLAP = 3  # number of frames of the chapters before and after that the cubic interpolation needs
 
 
 def synthetic_source(rate: float, seed: int, scale: float = 1.0) -> PlayedSource:
@@ -24,18 +24,20 @@ def synthetic_source(rate: float, seed: int, scale: float = 1.0) -> PlayedSource
 
 
 def first_segment() -> Segment:
-    """Make the first segment, which loads the compiled functions, before a process forks, so that its children share
-    them.
+    """Return the first segment of a synthetic user.
+
+    A process calls this function before it forks. Thus the compiled functions are loaded once, and the child processes
+    share them.
     """
     return next(user_segments(SyntheticUser(0), NOISE))
 
 
 def user_segments(user: SyntheticUser, simulation: Simulation) -> Iterator[Segment]:
-    """One segment per chapter of the user's plan; the samples are continuous across chapters."""
-    axes = identity_pose()[3:]  # head axes in the head joint's axes, equal in all chapters
+    """Yield one segment per chapter of the user's motion. The samples continue from chapter to chapter."""
+    axes = identity_pose()[3:]  # rotation from the head joint to the head axes, which is the same in all chapters
     begins = sample = count = 0
     while True:
-        here = min(count, 1)  # only one chapter before the current one is kept
+        here = min(count, 1)  # only one chapter before the present chapter is kept
         while len(user.chapters) < here + 2:
             user.extend()
         piece, lead = with_neighbours(user.chapters, here)
@@ -52,7 +54,7 @@ def user_segments(user: SyntheticUser, simulation: Simulation) -> Iterator[Segme
 
 
 def with_neighbours(chapters: list[Clip], k: int) -> tuple[Clip, int]:
-    """Chapter k with a few frames of its neighbours, and the number of frames before it."""
+    """Return chapter k with a few frames of the chapters before and after, and the number of frames from before."""
     before = chapters[k - 1].cut(len(chapters[k - 1]) - OVERLAP, len(chapters[k - 1])) if k else None
     parts = [*([before] if before is not None else []), chapters[k], chapters[k + 1].cut(0, OVERLAP)]
     whole = replace(

@@ -1,4 +1,4 @@
-"""Source that combines poses from topics of another bridge, one topic per device."""
+"""The source `topics`, which combines poses that another program publishes, with one topic per device."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from mm_ros.body.types import F64, HEAD_ROLE, TRACKED, R, TrackerFrame
 from mm_ros.tracking.sources import axes
 from mm_ros.tracking.sources.base import Source
 
-SILENT_S = 0.2  # a device is lost when its last pose is older than the headset's by more than this
-OTHER_CLOCK_S = 5.0  # stamps farther from now than this come from another clock
+SILENT_S = 0.2  # a device is lost if its last pose is older than the last pose of the headset by more than this
+OTHER_CLOCK_S = 5.0  # a stamp that differs from the present time by more than this is from another clock
 AXES = ("ros", "openxr")
 
 
 class TopicsSource(Source):
-    """Source that the node's subscriptions feed; each pose of the headset makes a frame."""
+    """Combines the poses that the node receives. Each pose of the headset makes a frame."""
 
     own_clock = True
     hand_pose = ""
@@ -31,7 +31,7 @@ class TopicsSource(Source):
         self._trouble = "no pose of the headset has been received yet"
 
     def feed(self, role: int, stamp_ns: int, pose: F64, now_ns: int) -> None:
-        """Add a pose (x, y, z, qw, qx, qy, qz) of a device; `stamp_ns` is 0 if the message has no stamp."""
+        """Add a pose (x, y, z, qw, qx, qy, qz) of a device. If the message has no stamp, `stamp_ns` is 0."""
         if not np.isfinite(pose).all() or not 0.9 < np.linalg.norm(pose[3:]) < 1.1:
             raise MmRosError(f"pose: expected a rotation of length 1, came {np.round(pose, 3).tolist()}")
         strange = stamp_ns != 0 and abs(now_ns - stamp_ns) * 1e-9 > OTHER_CLOCK_S

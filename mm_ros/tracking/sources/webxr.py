@@ -1,5 +1,6 @@
-"""WebXR source: a page in the headset's browser sends the poses of the headset; the server of the page runs in a
-separate thread.
+"""The source `webxr`: a page in the browser of the headset sends the poses of headset and controllers.
+
+The server of this page runs in a thread of its own.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from mm_ros.web.headset.wire import LEFT_GRIP, LEFT_IS_HAND, RIGHT_GRIP, RIGHT_I
 
 SILENT_NS = 1_000_000_000
 KEPT_FRAMES = 64
-SILENT = {  # descriptions of the session states in which no frames arrive
+SILENT = {  # messages for the states of a WebXR session in which few or no poses arrive
     "hidden": "the headset shows another page or a menu, and sends no poses meanwhile",
     "visible-blurred": "a menu of the headset is open; it sends few or no poses meanwhile",
 }
@@ -39,13 +40,13 @@ class WebXrSource(Source):
         self._lock = threading.Lock()
         self._latest: TrackerFrame | None = None
         self._sequence = 0
-        self._reset = False  # whether the user re-centred by an unknown transform in a frame that was not polled
+        self._reset = False  # true if a frame that was not polled had a re-centring by an unknown transform
         self._epoch = 0
         self._session = 0
         self._came_ns = 0
         self._shift = SteadyShift()
-        self._polled: dict[int, int] = {}  # maps a stamp to the sequence number of the page's frame
-        self.hands = (False, False)  # whether the left and the right hand are tracked without a controller
+        self._polled: dict[int, int] = {}  # maps the stamp of a frame to the number that the page gave to the frame
+        self.hands = (False, False)  # true if the left (right) hand is tracked without a controller
 
     def open(self) -> None:
         self.server.start()
@@ -66,11 +67,11 @@ class WebXrSource(Source):
         return out
 
     def sequence(self, stamp_ns: int) -> int:
-        """Return the page's number of the sample with this stamp; 0 if it is unknown."""
+        """Return the number that the page gave to the frame with this stamp, or 0 if the frame is not known."""
         return self._polled.get(stamp_ns, 0)
 
     def monotonic(self, stamp_ns: int, now_ns: int) -> int:
-        """Convert a stamp of the poller's clock to CLOCK_MONOTONIC."""
+        """Convert a stamp [ns] of the poller's clock to a stamp of CLOCK_MONOTONIC."""
         return stamp_ns - self._shift.of(now_ns)
 
     def status(self) -> str:
@@ -93,7 +94,7 @@ class WebXrSource(Source):
         self.grips = (bool(frame.flags & LEFT_GRIP), bool(frame.flags & RIGHT_GRIP))
         with self._lock:
             if frame.session != self._session:
-                # The space of another session or headset: the transform to it is unknown.
+                # The transform to the space of another session or headset is not known.
                 self._session = frame.session
                 self._epoch += 1
                 self._reset = True
@@ -111,7 +112,7 @@ class WebXrSource(Source):
 
 
 def tracker_frame(frame: PageFrame, stamp_ns: int) -> TrackerFrame:
-    """Convert a sample of the page; its three devices are the first three roles."""
+    """Convert a frame of the page to a tracker frame. Its three devices have the first three roles."""
     out = TrackerFrame(stamp_ns)
     for role in range(HEAD_ROLE, 3):
         pose = ros_pose(frame.poses[7 * role : 7 * role + 7])
@@ -120,13 +121,13 @@ def tracker_frame(frame: PageFrame, stamp_ns: int) -> TrackerFrame:
             out.sampled_ns[role] = stamp_ns
         out.state[role] = frame.states[role]
     if frame.moved is not None:
-        # The page reports the new origin in the old space; stages need the opposite.
+        # The page reports the pose of the new origin in the old space; later stages need the inverse of this pose.
         out.new_from_old = inverse(ros_pose(frame.moved))
     assert len(out.state) == R
     return out
 
 
 def ros_pose(pose: tuple[float, ...]) -> F64:
-    """Convert x, y, z, qx, qy, qz, qw in WebXR axes to x, y, z, qw, qx, qy, qz in ROS axes."""
+    """Convert a pose (x, y, z, qx, qy, qz, qw) in WebXR axes to a pose (x, y, z, qw, qx, qy, qz) in ROS axes."""
     rotation = rot.normalize(np.array(axes.rotation(*pose[3:7])))
     return np.array([*axes.position(*pose[:3]), *rotation])
