@@ -4,7 +4,7 @@ One step of duration dt [s] gives the same result as two steps of half this dura
 `halflife` [s] is the time in which a value covers about half of the distance to its goal. The functions take numbers or
 arrays; `decay3` takes and returns tuples of three numbers.
 
-The method is that of the article "Spring-It-On" by Holden, and of equations 3.27 and 3.28 in the thesis of Ponton (2022)
+The method is that of the article "Spring-It-On" by Holden, and of equations 3.27 and 3.28 in the thesis of Ponton 2022
 with w = 2 ln 2 / halflife.
 """
 
