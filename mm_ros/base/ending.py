@@ -94,7 +94,7 @@ def _raise(_number: int, _frame: FrameType | None) -> None:
 
 
 def _quiet_once_asked(raised: Any) -> None:
-    """Suppress the exceptions of threads after a Ctrl-C, because a process pool raises one in its own thread."""
+    """Suppress the exceptions of threads after a Ctrl-C, because a process pool raises an exception in a thread."""
     if not _asked:
         threading.__excepthook__(raised)
 

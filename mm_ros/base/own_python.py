@@ -2,8 +2,8 @@
 
 import sys
 
-# `python -m` is not used, because it would import a file numpy.py of the current folder, such as a folder of downloads.
-# The option `-P` of Python would prevent such an import, but Python 3.10 does not have the option `-P`.
+# `python -m` is not used, because it would import a foreign numpy.py if the current folder contains such a file.
+# The option `-P` of Python prevents imports from the current folder, but Python 3.10 does not have the option `-P`.
 RUN_MODULE = (
     "import sys; sys.path[:] = filter(None, sys.path); del sys.argv[0]; "
     "import runpy; runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)"

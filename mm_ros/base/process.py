@@ -68,7 +68,7 @@ def run_each(starts: Sequence[Start], prepared: Prepared | None = None) -> int:
 
     A child process that was killed by a signal is replaced. If a child process exits by itself, for example after a
     mistake of the user, all others are ended and its exit code is returned. If the context manager `prepared` is given,
-    a spare child process enters the context early, so that it can replace a killed child process without delay.
+    a spare child process enters the context early, so that the spare can replace a killed child process without delay.
     """
     settle()
     children = _Children(starts, prepared)
@@ -97,7 +97,7 @@ class _Children:
         self._starts, self._prepared = starts, prepared
         self._running: dict[int, tuple[int, float]] = {}  # maps a process id to the function's index and the start time
         self._spare = 0  # process id; 0: none
-        self._to_spare = -1  # The spare child process receives the index of its function from this pipe.
+        self._to_spare = -1  # `_to_spare` is a pipe to the spare child process.
         self._spare_due_s = 0.0
 
     def pids(self) -> set[int]:

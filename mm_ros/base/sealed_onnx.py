@@ -1,7 +1,7 @@
 """Checksum of an ONNX file, stored in the last metadata entry of the file, for all bytes before this entry.
 
 Other programs read the checksum as one more metadata entry, because an ONNX file is in Protobuf format and Protobuf
-collects metadata entries from all places of a file. ONNX files without such a checksum are read unchecked.
+collects metadata entries from all places of a file. ONNX files without this checksum entry are read unchecked.
 """
 
 from __future__ import annotations

@@ -28,7 +28,8 @@ multiprocessing.util._args_from_interpreter_flags = lambda: ["-I", *_flags()]  #
 def deaf_to_ctrl_c() -> Iterator[None]:
     """Block SIGINT in the processes that are started in this context, so that Ctrl-C prints none of their tracebacks.
 
-    SIGINT is blocked by the signal mask, which new processes inherit. A signal handler would be installed too late.
+    SIGINT is blocked by the signal mask, which new processes inherit. A new process would install a signal handler too
+    late.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:

@@ -189,8 +189,8 @@ def _files(found: Any) -> list[dict[str, Any]]:
 
 
 def _clip(clip: Any) -> dict[str, Any]:
-    """Return the JSON entry of a clip. `facing_to_way_deg` is the angle between facing and walking direction; if it is
-    large in a clip of forward walking, the facing was recognized wrongly."""
+    """Return what the JSON report states about a clip. `facing_to_way_deg` is the angle between facing and walking
+    direction; if it is large in a clip of forward walking, the facing was recognized wrongly."""
     import numpy as np
 
     from mm_ros.motion.kinds import root_motion

@@ -189,7 +189,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _prepare_end() -> None:
-    """Make this process end on Ctrl-C. If the parent process has set MM_ROS_PARENT, also end when the parent ends."""
+    """Make the process end on Ctrl-C and, if the parent process has set MM_ROS_PARENT, when the parent ends."""
     ending.forget()
     if ending.PARENT in os.environ:
         from mm_ros.base.process import end_with_parent

@@ -26,8 +26,8 @@ Landings = tuple[F64, F64]  # the sorted times [s] of the touchdowns of the left
 
 @dataclass(frozen=True)
 class Feet:
-    """Motion of two feet. `still` (F, 2) is 1 for a still foot, 0 for a moving foot and NaN if unknown in this frame.
-    `landings` holds the times of the touchdowns, or None if the touchdowns are unknown."""
+    """Motion of two feet. `still` (F, 2) is 1 for a still foot, 0 for a moving foot and NaN if the motion of the foot
+    is unknown. `landings` holds the times of the touchdowns, or None if the touchdowns are unknown."""
 
     still: F64 | None
     landings: Landings | None
@@ -117,7 +117,7 @@ def chance(user: Feet, other: Feet, seconds: float, dt: float) -> dict[str, floa
 
 def figures(counts: dict[str, float], delays: F64) -> dict[str, float]:
     """Compute the metrics of the feet from the counts and delays that `agreement` returns for one or more clips.
-    Metrics without any samples are left out."""
+    A metric of the feet without any samples is left out."""
     c, out = counts, dict[str, float]()
     if c.get("still") and c.get("moving"):
         out["contact_agreement"] = (c["still_too"] / c["still"] + c["moving_too"] / c["moving"]) / 2

@@ -112,7 +112,7 @@ def _heat(outcomes: list[Outcome], cells: int = 120) -> str:
 
 def _worst(outcomes: list[Outcome]) -> str:
     """Return pictures of the moments with the largest facing and root errors: the true body (sand) beside the avatar
-    (blue). The moments are at least 1 s apart."""
+    (blue). The shown moments are at least 1 s apart."""
     moments = []
     for k, o in enumerate(outcomes):
         if not o.kept or o.kept.get("truth") is None:

@@ -1,6 +1,6 @@
 """Simulated users who never stand still for 3 s, and the error with which the calibration measures their height.
 
-    python -m mm_ros.evaluation.restless_users --first 1000 --users 30
+Run for example `python -m mm_ros.evaluation.restless_users --first 1000 --users 30`.
 
 The users move like people in the CMU motion data, or like the synthetic user if the CMU motion data are missing. Users
 have random body heights and wear their headsets differently. Times in which a simulated user stands still are cut out.

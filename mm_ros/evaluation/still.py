@@ -54,7 +54,7 @@ class StillStage:
 
 def stillest_row(database: MotionDatabase) -> int:
     """Return the index of the slowest frame of the database in which both feet are in contact and the head is upright.
-    If the database has no such frame, return the slowest of all frames."""
+    If the database has no standing frame with an upright head, return the slowest of all frames."""
     speed = np.abs(np.asarray(database.velocities[:, 0])).sum(1) + np.abs(np.asarray(database.angular_velocities)).sum(
         (1, 2)
     )

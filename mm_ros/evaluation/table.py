@@ -71,7 +71,7 @@ def cell(row: dict[str, Any], column: tuple[str, str, float, int, str]) -> str:
 
 def lines(summary: dict[str, Any]) -> list[list[str]]:
     """Return the table of an evaluation: first the headings, then one line per metric. The table has one column for the
-    avatar and one for each baseline. Metrics without a value have no line."""
+    avatar and one for each baseline. The table has no line for metrics without a value."""
     names = [n for n in ROW_NAMES if n in summary]
     body = [[c[1], *(cell(summary[n], c) for n in names)] for c in COLUMNS]
     return [["", *names], *(line for line in body if set(line[1:]) != {"–"})]

@@ -19,8 +19,8 @@ from rosidl_parser.definition import AbstractGenericString, AbstractSequence, Ar
 from mm_ros.base.errors import MmRosError
 
 HEAD = b"\x00\x01\x00\x00"  # header of a message in CDR version 1, little endian, without options
-# CDR aligns numbers relative to the end of the 4-byte header. 4 spare bytes before the header align them in memory,
-# too.
+# CDR aligns numbers relative to the end of the 4-byte header. With 4 spare bytes before the header, the numbers are
+# also aligned in memory.
 SPARE = 4
 PADDED = 4  # The middleware pads each message between processes to a multiple of 4 bytes.
 _NUMBERS = {

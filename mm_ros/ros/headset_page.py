@@ -33,7 +33,7 @@ from mm_ros.web.headset.wire import PoseMessage
 
 STATUS_S = 0.5
 MOST_SKINS = 4
-# The page offers the user a list of choices for these parameters of the node motion_matcher.
+# The page offers the user a list of choices for the parameters `database` and `engine` of the node motion_matcher.
 CHOSEN = ("database", "engine")
 
 
@@ -229,7 +229,7 @@ class HeadsetPage:
         self._latencies_ms.append(age_ms)
         skeleton = self._skeletons.get(pose.skeleton & 0xFFFFFFFF)
         if skeleton is None:
-            return  # The skeleton to which this pose refers has not arrived yet.
+            return  # The skeleton of the pose has not arrived yet.
         positions, rotations = room_joints(pose, skeleton)
         feet = sum(bool(flag) << k for k, flag in enumerate((*pose.locked, *pose.contacts))) | bool(pose.stale) << 4
         stamp_ns = time.monotonic_ns() - (now_ns - pose.stamp_ns)

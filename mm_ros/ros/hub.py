@@ -21,7 +21,7 @@ from mm_ros.ros.internals import taken_event
 from mm_ros.ros.wire import KINDS, Wire
 
 LISTENERS_NS = 50_000_000  # time [ns] between two counts of the subscribers in other processes
-STAMPS = 512  # The stamps of the last 512 messages are stored, to recognize messages of this process.
+STAMPS = 512  # By the stamps of its last 512 messages, a process recognizes its own messages.
 
 
 class Hub:

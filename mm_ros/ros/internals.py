@@ -95,7 +95,7 @@ class Loading:
     def __init__(self, load: Callable[[], None], wake: Callable[[], None]) -> None:
         self._load, self._wake = load, wake
         self._refusal: str | None = None
-        threading.Thread(target=self._run, daemon=True).start()  # A daemon thread does not delay the exit.
+        threading.Thread(target=self._run, daemon=True).start()  # A daemon thread does not delay Python's exit.
 
     def _run(self) -> None:
         refusal = ""

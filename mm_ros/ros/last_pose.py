@@ -34,7 +34,7 @@ _SLOT = _HEAD.size + _ROOT + MOST_JOINTS * 7 * 4
 
 
 class LastPose:
-    """Stores each published pose. `read` returns the last pose of a killed process that had published this avatar."""
+    """Stores each published pose of an avatar. `read` returns the last pose that a killed process has stored."""
 
     def __init__(self, avatar: str) -> None:
         self._map: mmap.mmap | None = None

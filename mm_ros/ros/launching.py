@@ -172,8 +172,8 @@ def _parameters(given: dict[str, str]) -> list[Any]:
 
 
 def overrides(node: str, given: dict[str, str]) -> dict[str, Any]:
-    """Return the launch arguments that are parameters of the node `node`. Empty arguments are left out, so that
-    the parameter file sets these parameters."""
+    """Return the launch arguments that are parameters of the node `node`. An empty launch argument is left out, so that
+    the value of the parameter file is used."""
     out: dict[str, Any] = {"use_sim_time": given["use_sim_time"] == "true", "world_frame": given["world_frame"]}
     if node == "tracker_bridge":
         out |= {"source": given["trackers"], "path": given["path"]}

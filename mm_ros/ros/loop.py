@@ -1,9 +1,9 @@
 """Main loop of a process that runs nodes: topics and timers in one thread, services and parameters in another.
 
-The executor of rclpy waits for about 60 services, timers and subscriptions. Before each callback the executor builds a
-list of them in Python, which takes longer than the callback. Therefore the loop in `loop.py` waits only for topics and
-for the next timer. An executor in a second thread handles services, parameters and QoS events, which are rare. Both
-threads hold the lock of the hub while they run a callback.
+The executor of rclpy waits for about 60 services, timers and subscriptions. Before each callback, the executor builds a
+list of all 60 in Python, which takes longer than the callback. Therefore the loop in `loop.py` waits only for topics
+and for the next timer. An executor in a second thread handles services, parameters and QoS events, which are rare. Each
+of the two threads holds the lock of the hub while it runs a callback.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class AvatarNode(Node):
         self._live = LiveSettings(self, types, self._settings_changed)
         self._parameter_service = LoadingParameterService(self, self._loading)
         self.world_frame = checked_frame(self.settings(graph.FrameSettings).world_frame)
-        self.inlets: list[Inlet] = []  # the subscriptions that `listen` has made
+        self.inlets: list[Inlet] = []  # the subscriptions of the node, which `listen` has made
         self._accepting = False
         self._calibrated = False
         self._first_input_ns = 0
@@ -105,7 +105,8 @@ class AvatarNode(Node):
         """Subscribe to a topic. If `wire.KINDS` contains the topic, the callback gets dataclasses of mm_ros, otherwise
         messages.
 
-        If the callback raises MmRosError, the error is counted and logged. `name` is another name for the topic.
+        If the callback raises MmRosError, the error is counted and logged. If `name` is given, it replaces the topic's
+        name.
         """
         t = graph.TOPICS[topic]
         kind = message_class(t.type)
@@ -129,8 +130,7 @@ class AvatarNode(Node):
         return Ticker(self.loop, self, round(period_s * 1e9), self.guarded("timer", callback))
 
     def guarded(self, what: str, callback: Callable[..., None]) -> Callable[..., None]:
-        """Wrap a callback, so that no exception in the callback ends the node. `what` names the input in log
-        messages."""
+        """Wrap a callback, so that no exception in the callback ends the node. Log messages call the input `what`."""
 
         def safe(*arguments: Any) -> None:
             try:
@@ -200,7 +200,7 @@ class AvatarNode(Node):
         self.get_logger().info("ready")
 
     def reset(self) -> None:
-        """Clear all state of the node. Nodes with state override `reset`."""
+        """Clear all state of the node. Each node class that has state overrides `reset`."""
 
     def apply_settings(self) -> None:
         """Apply changed parameters to the stage. An `apply_settings` that raises MmRosError refuses the new values."""

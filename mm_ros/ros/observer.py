@@ -38,14 +38,15 @@ class Seen:
 
 
 class Observer(Node):
-    """Node that observes `avatar`. If `film_rate` > 0, the poses and true poses of the last `film_s` seconds are stored
-    at this rate [Hz] for a film."""
+    """Node that observes `avatar`. If `film_rate` [Hz] is above 0, the poses and true poses of the last `film_s`
+    seconds are stored at the rate `film_rate` for a film."""
 
     def __init__(self, avatar: str, film_rate: float = 0.0, film_s: float = 8.0) -> None:
         super().__init__("demo_observer", namespace=avatar)
         self.seen = Seen(film=deque(maxlen=round(film_s * film_rate)))
         self.skeletons: dict[str, Skeleton] = {}
-        # These dicts map a stamp to a true pose or a published pose that waits for the other one with an equal stamp.
+        # `_truths` and `_poses` map a stamp to a true or published pose until the other pose with an equal stamp
+        # arrives.
         self._truths: dict[int, Any] = {}
         self._poses: dict[int, tuple[int, Any, Picture | None]] = {}
         self._film_period_ns = int(1e9 / film_rate) if film_rate else 0

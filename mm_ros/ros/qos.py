@@ -22,7 +22,7 @@ def subscription_qos(qos: Qos) -> QoSProfile:
 
 
 def listener_qos(qos: Qos, depth: int = 0) -> QoSProfile:
-    """Return the QoS of a subscription that must receive each message: it is equal to the QoS of the publisher."""
+    """Return the QoS of a subscription that must receive each message, which is the QoS of the publisher."""
     return publisher_qos(qos, depth)
 
 

@@ -105,7 +105,7 @@ class Replay(Node):
 
     def wait_for(self, subscribers: int, seconds: float) -> None:
         """Wait until `subscribers` nodes subscribe to the trackers, so that nodes that are starting miss no message.
-        Raise MmRosError if this takes longer than `seconds`."""
+        Raise MmRosError if the wait takes longer than `seconds`."""
         publisher = next(self._publishers_of[t] for t, name in self._names.items() if name == "trackers")
         end = time.monotonic() + seconds
         while publisher.get_subscription_count() < subscribers and not self._stop.is_set():

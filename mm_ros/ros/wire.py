@@ -269,7 +269,7 @@ class Wire:
         """Convert a message or a serialized message to a dataclass; raise MmRosError if its numbers are implausible."""
         if not isinstance(given, bytes):
             return self._kind.from_ros(given)
-        if given == self._last[0]:  # Another node of this process has already converted this message.
+        if given == self._last[0]:  # Another node of this process has already converted `given`.
             return self._last[1]
         out = self._read_fast(given)
         if out is None:

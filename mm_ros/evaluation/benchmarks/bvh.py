@@ -1,6 +1,6 @@
 """Compare the BVH reader of mm_ros with bvhio and upc-pymotion: duration, and differences of the joint positions.
 
-    python -m mm_ros.evaluation.benchmarks.bvh FILE_OR_FOLDER… [--limit 12] [--json FILE]
+Run `python -m mm_ros.evaluation.benchmarks.bvh FILE_OR_FOLDER… [--limit 12] [--json FILE]`.
 
 Two durations are measured: `read` is the time to parse a file, and `whole` is the time until the global joint positions
 of all frames are computed. The joint positions of bvhio are compared in a few frames only, because bvhio is slow.

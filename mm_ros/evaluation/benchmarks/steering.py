@@ -82,8 +82,8 @@ class Input:
 
 @dataclass(frozen=True)
 class Stream:
-    """Scripted input of one run. `change_s` is the time [s] at which the input changes; `goal` is the desired heading
-    [rad] or speed [m/s] after the change."""
+    """Scripted input of keys, stick or path for one run. `change_s` is the time [s] at which the input changes; `goal`
+    is the desired heading [rad] or speed [m/s] after the change."""
 
     kind: str
     seconds: float
@@ -312,7 +312,7 @@ def ride_paths(rider: Rider) -> tuple[dict[str, Any], list[Ridden]]:
             first = max(0, round((when - KEY_S) * RATE))  # The time is limited, because a path may pass a point twice.
             part = rides[-1].root[first : round((when + KEY_S) * RATE), :2]
             near = first + int(np.argmin(np.linalg.norm(part - key, axis=1)))
-            goal = float(asked[max(0, near - 12) : near + 12].mean())  # A path is slower in bends.
+            goal = float(asked[max(0, near - 12) : near + 12].mean())  # The desired speed is lower in bends.
             errors.append(abs(float(speed[near]) / min(goal, wanted) - 1))
     all_of = np.concatenate(away)
     out = {"path_deviation_m": {"mean": float(all_of.mean()), "median": float(np.median(all_of)),
@@ -349,8 +349,8 @@ def of_rides(rides: Sequence[Ridden], own: Reference) -> dict[str, Any]:
 def bench(
     rider: Rider, scripted: Sequence[Stream], own: Reference, tell: Callable[[int, int], None] = lambda i, n: None
 ) -> dict[str, Any]:
-    """Run all scripted inputs with one engine. Return the median of each measured quantity over the repeats, and the
-    worst repeat under the name of the quantity with the ending `_worst`."""
+    """Steer the avatar by all scripted inputs with one engine. Return the median of each measured quantity over the
+    repeats, and the worst repeat under the name of the quantity with the ending `_worst`."""
     found: dict[str, list[float]] = {}
     rides = []
     for i, stream in enumerate(scripted):

@@ -332,7 +332,7 @@ def _python_of(checkout: Path) -> list[str]:
     python = checkout.absolute() / ".venv" / "bin" / "python"
     if not python.exists():
         raise MmRosError(f"--against {checkout}: {python} does not exist; run `make venv` in that checkout")
-    # The variables in `ours` would make the other version load the messages and libraries of this version.
+    # LD_LIBRARY_PATH and the like would make the other version of mm_ros load the libraries of the present version.
     ours = ("LD_LIBRARY_PATH", "AMENT_PREFIX_PATH", "PYTHONPATH", "_ROS_WHEELS_BOOTSTRAP_COMPLETE")
     return ["env", *(word for name in ours for word in ("-u", name)), str(python), *module_command("")[1:3]]
 
@@ -351,7 +351,7 @@ def _all(plan: Plan, folder: Path, say: Say) -> dict[str, Any]:
     for rate in plan.rates:
         variants = _variants(plan, rate, folder)
         rounds: dict[str, list[dict[str, Any]]] = {name: [] for name in variants}
-        for _ in range(plan.rounds):  # The variants run in turns, so that other load affects all of them.
+        for _ in range(plan.rounds):  # The variants of the graph run in turns, so that other load affects all variants.
             for name, run in variants.items():
                 rounds[name].append(run())
         for name, figures in rounds.items():

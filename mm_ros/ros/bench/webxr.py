@@ -35,8 +35,9 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-timer-throttling
 
 Samples = list[tuple[float, float]]  # time [s], value
 
-# This script simulates a headset in the page. A web worker triggers the frames, because timers and animation frames of
-# a browser window do not reach the rate of a headset. The script also sends each frame to the echo server.
+# The JavaScript function SIMULATED simulates a headset in the page. A web worker triggers the frames, because timers
+# and animation frames of a browser window do not reach the rate of a headset. The script also sends each frame to the
+# echo server.
 SIMULATED = """async ([hz, echoPort, echoBytes, most]) => {
   const P = mmRosPage, r = P.room.renderer, space = new EventTarget(), session = new EventTarget();
   r.setAnimationLoop(null); r.render = () => {};

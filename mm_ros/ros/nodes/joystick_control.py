@@ -117,6 +117,6 @@ class JoystickControl(AvatarNode):
 
 
 def _turned(stick: tuple[float, float], yaw: float) -> tuple[float, float]:
-    """Return the deflection of a stick in world axes. A stick pushed up points in the direction `yaw`."""
+    """Return the deflection of a stick in world axes, where a stick that is pushed up points in the direction `yaw`."""
     c, s = math.cos(yaw), math.sin(yaw)
     return c * stick[0] - s * stick[1], s * stick[0] + c * stick[1]

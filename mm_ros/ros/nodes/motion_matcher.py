@@ -55,7 +55,7 @@ class DatabaseSettings(Settings):
         "up` and the launch files set `control`.", choices=CONTROLS, live=False,
     )
     features: str = setting(
-        VR, "Feature layout of the procedural database: vr, steered or a YAML file. Database files state their layout.",
+        VR, "Feature layout of the procedural database: vr, steered or a YAML file. A database file states its layout.",
         live=False,
     )
     steered_features: str = like(features, STEERED, REPLACES.format("features"))
@@ -64,8 +64,8 @@ class DatabaseSettings(Settings):
         "longer than the search itself.",
     )
     follow: str = setting(
-        "", "Follow only trajectories with this `source`. If `follow` is empty, follow the source of the first "
-        "trajectory received.",
+        "", "Name of the trajectory source that the avatar follows. If `follow` is empty, follow the source of "
+        "the first trajectory received.",
     )
 
 
@@ -135,7 +135,7 @@ class MotionMatcher(AvatarNode):
         self._use(settings, opened(settings, self._opened))
 
     def _use(self, settings: MatcherSettings, found: Opened) -> None:
-        # By the random run number, the node `pose_postprocessor` recognizes that this node was restarted.
+        # By the random run number, the node `pose_postprocessor` recognizes a restart of the node `motion_matcher`.
         self._stage = self._made(settings, found, random.getrandbits(32))
         self._database, self._damage = found.database, found.damage
         self._publish_layout()

@@ -45,7 +45,7 @@ class EstimatorSettings(Settings):
     )
     min_presence_confidence: float = setting(
         0.5,
-        "If the confidence of the landmarks falls below this value, the person counts as lost and is searched again. "
+        "A person counts as lost and is searched again if the confidence of the landmarks falls below this limit. "
         "With larger values people are lost sooner.",
         "",
         0.0,

@@ -31,7 +31,7 @@ class TfSettings(Settings):
     tf: str = setting(
         "joints",
         "Frames of the avatar on TF: all `joints`, only `root`, or `off` for programs that read `pose`. Fewer frames "
-        "need less CPU time in this node and in each subscriber.",
+        "need less CPU time in pose_postprocessor and in each subscriber.",
         choices=("joints", "root", "off"),
     )
     tf_rate: float = setting(
@@ -57,7 +57,7 @@ class PosePostprocessor(AvatarNode):
         # Maps the hash of a skeleton to the skeleton, oldest first. Each pose contains the hash of its skeleton.
         self._skeletons: dict[int, CoreSkeleton] = {}
         self._last_pose = LastPose(self.avatar)
-        self._former = self._last_pose.read()  # the last pose of a killed process, from which this process continues
+        self._former = self._last_pose.read()  # the last pose of a killed process, from which the new process continues
         self._reunion = Reunion(self._last_pose.listeners)
         warm_up(self.settings(PostSettings), default_skeleton())
         self._warm_joints = len(default_skeleton())
@@ -100,7 +100,7 @@ class PosePostprocessor(AvatarNode):
         waits = self._reunion.waits(listeners, time.monotonic_ns())
         if not waits and not self._reunion.complete:
             assert self._stage is not None
-            self._stage.declare()  # Some subscribers will miss a part of the transition.
+            self._stage.declare()  # Subscribers that are found later miss a part of the transition.
         return waits
 
     def _publish_tf(self, pose: AvatarPose) -> None:
@@ -130,7 +130,7 @@ class PosePostprocessor(AvatarNode):
         if skeleton is None:
             return False
         settings = self.settings(PostSettings)
-        if len(skeleton) != self._warm_joints:  # Each number of joints needs its own compiled code.
+        if len(skeleton) != self._warm_joints:  # The compiled code depends on the number of joints.
             warm_up(settings, skeleton)
             self._warm_joints = len(skeleton)
         self._stage = fit_post(self._stage, settings, skeleton, self._calibration, self._former)

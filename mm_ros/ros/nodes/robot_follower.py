@@ -70,12 +70,12 @@ class RobotSettings(Settings):
     )
     plot: str = setting(
         "",
-        "PNG file with a plot of the commands over time, which a dry run writes at its end; empty writes no file.",
+        "PNG file with a plot of the commands over time, which a dry run writes at its end, unless `plot` is empty.",
         live=False,
     )
     joints: str = setting(
         "", "Joints of the command, in the order of the robot's controller, separated by commas. If `joints` is "
-        "empty, the joints of the <ros2_control> tag in the robot file, or else all joints that follow the avatar.",
+        "empty, use the joints of the <ros2_control> tag in the robot file, or else all joints that follow the avatar.",
         live=False,
     )  # fmt: skip
     address: str = setting(
@@ -93,7 +93,7 @@ class RobotSettings(Settings):
     )
     start_pose: str = setting(
         "", "Joint angles [rad] from which the robot starts if `without_feedback` is true, as 'joint=0.3, …'. Joints "
-        "that are not named start at 0.", live=False,
+        "that `start_pose` does not name start at 0.", live=False,
     )
     deadman: str = setting(
         "service",
@@ -125,7 +125,7 @@ class RobotFollower(AvatarNode):
             self.get_logger().warning(f"{' and '.join(self._figure.roles.missing)} not found; the rest follows")
         self._skeletons: dict[int, CoreSkeleton] = {}
         self._follower = self._made(default_skeleton())
-        self._follower.step(rest_pose(default_skeleton()))  # The first step compiles functions.
+        self._follower.step(rest_pose(default_skeleton()))  # The first call of `step` compiles functions.
         self._latest: tuple[float, RobotState] | None = None
         self._targets, self._tf = self.publisher("joint_targets"), self.publisher("/tf")
         self._base = self.publisher("robot_base")

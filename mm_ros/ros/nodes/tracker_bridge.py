@@ -62,12 +62,12 @@ class BridgeSettings(Settings):
         live=False,
     )
     rate: float = setting(
-        90.0, "Sample rate of the source. The sources session and topics ignore this parameter.", "Hz", 1.0, 1000.0,
+        90.0, "Sample rate of the source. The sources session and topics ignore `rate`.", "Hz", 1.0, 1000.0,
         live=False,
     )
     seed: int = setting(0, "Random seed of the synthetic user and of the simulated device errors.", live=False)
     place: tuple[float, ...] = setting(
-        (0.0, 0.0), "Position (x, y) of the user's room in the world [m]. Different places keep avatars apart.",
+        (0.0, 0.0), "Position (x, y) of the user's room in the world [m]. Different values keep avatars apart.",
         live=False,
     )  # fmt: skip
     head_topic: str = setting("head_pose", "PoseStamped topic of the headset, for the source topics.", live=False)
@@ -88,8 +88,8 @@ class BridgeSettings(Settings):
         ("",), "Role and serial number of each SteamVR body tracker, for example waist=LHR-1.", live=False
     )
     headset_port: int = setting(
-        8090, "Port of the headset page on this machine, for the source webxr. Wi-Fi uses the port after it.", "",
-        1, 65534, live=False,
+        8090, "Port of the headset page on this machine, for the source webxr. Devices on Wi-Fi use the next "
+        "port.", "", 1, 65534, live=False,
     )  # fmt: skip
     headset_wifi: bool = setting(
         False, "Serve the headset page also to other devices, encrypted, on all networks, for the source webxr.",
@@ -98,7 +98,7 @@ class BridgeSettings(Settings):
     noise_m: float = setting(
         0.0,
         "Standard deviation of the simulated position noise of the source mocap. The rotation noise [rad] is 3 times "
-        "this value.",
+        "`noise_m`.",
         "m",
         0.0,
         0.1,

@@ -59,7 +59,7 @@ class TrajectoryPredictor(AvatarNode):
         self.listen_calibrated("trackers", self._on_trackers)
         self.listen("body_orientation", self._on_orientation)
         self.listen("landmarks", self._on_landmarks)
-        self._watchdog = self.every(self._silent_ns / NS, self._watch)  # Each tracker message restarts this timer.
+        self._watchdog = self.every(self._silent_ns / NS, self._watch)  # Each tracker message restarts the timer.
         self.start()
 
     @classmethod
@@ -78,7 +78,7 @@ class TrajectoryPredictor(AvatarNode):
             self._step(pair[0], pair[1])
 
     def _on_orientation(self, facing: BodyOrientation) -> None:
-        # `orientation_predictor` has lost these trackers (the topic is best effort) and will publish nothing for them.
+        # `orientation_predictor` has lost the tracker message (the topic is best effort) and publishes nothing for it.
         for lost in self._pairs.overdue(facing.stamp_ns):
             self._step(lost, self._headset_facing(lost))
         pair = self._pairs.put_second(facing.stamp_ns, facing)

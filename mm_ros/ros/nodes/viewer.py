@@ -46,7 +46,7 @@ from mm_ros.show.page.server import access_of, serve, stop, url_of
 from mm_ros.show.page.swift import mover
 from mm_ros.web.access import is_loopback
 
-UNSEEN = ("pose",)  # The diagnostics need these topics even while no browser shows the page.
+UNSEEN = ("pose",)  # The diagnostics need the topic `pose` even while no browser shows the page.
 STREAMS = ("pose", "truth", "trackers", "trajectory", "match", "landmarks")
 LATCHED = {"skeleton": ("body", "matched"), "truth_skeleton": ("truth",)}
 ROBOT = ("robot_base", "joint_targets")
@@ -98,8 +98,8 @@ class Seen:
     compared: tuple[bytes, bytes] | None = None  # the newest pose, and the true pose with the same time stamp
     match: Any = None
     searched: Any = None  # the last match of a frame in which a search has run
-    drawn: Any = None  # the match whose features are drawn
-    shapes: list[Any] = field(default_factory=list)  # the subscriptions of skeletons
+    drawn: Any = None  # the match whose features the page draws
+    shapes: list[Any] = field(default_factory=list)  # the subscriptions of the avatar's skeletons
     last_s: float = field(default_factory=time.monotonic)
 
 

@@ -1,7 +1,7 @@
 """Node `visualizer`: makes markers for RViz from the topics of an avatar, at the rate `marker_rate`.
 
-Markers of a topic are computed only while this topic has a subscriber. Therefore a display that is switched off in RViz
-needs no CPU time.
+The markers of a topic are computed only while the topic has a subscriber. Therefore a display that is switched off in
+RViz needs no CPU time.
 """
 
 from __future__ import annotations
