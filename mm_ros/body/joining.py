@@ -11,8 +11,8 @@ RING_NS = 500_000_000
 
 
 class Ring(Generic[T]):
-    """Buffer of the items of the last half second by time stamp. If a new item is older than all items in the buffer
-    could be, time has jumped back, and the buffer is cleared."""
+    """Buffer of the items of the last half second by time stamp. If the stamp of a new item is more than half a second
+    older than the newest stamp, time has jumped back, and the buffer is cleared."""
 
     def __init__(self, span_ns: int = RING_NS) -> None:
         self._span_ns = span_ns

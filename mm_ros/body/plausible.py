@@ -124,8 +124,8 @@ def _check_pose(what: str, pose: Any, kind: str = "position", tolerance: float =
     _check_rotation(f"rotation of {what}", pose[3:], tolerance)
 
 
-# Squares that overflow become infinite and are refused, so numpy's warning about overflow is switched off. The warning
-# is switched off once per message, because switching takes as long as a check.
+# The square of a huge number overflows to infinity and is then refused, so numpy's warning about overflow is switched
+# off. The warning is switched off once per message, because switching takes as long as a check.
 _quietly = np.errstate(over="ignore")
 check, check_pose = _quietly(_check), _quietly(_check_pose)
 

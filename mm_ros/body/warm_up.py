@@ -13,8 +13,8 @@ PERIOD_NS = 11_111_111
 
 
 def sample_trackers(count: int = 40) -> Iterator[TrackerFrame]:
-    """Yield tracker frames of a user who walks slowly along x. The arrays are read-only like those between the nodes,
-    because numba compiles separate code for read-only arrays."""
+    """Yield tracker frames of a user who walks slowly along x. The arrays of these frames are read-only like those
+    between the nodes, because numba compiles separate code for read-only arrays."""
     for i in range(count):
         frame = TrackerFrame(i * PERIOD_NS)
         forward = np.array([0.008 * i, 0.0, 0.0])

@@ -52,8 +52,8 @@ def capsules_of(figure: Figure, bodies: Bodies) -> Capsules:
 
 
 class LimbDistance:
-    """Smallest distance between two limbs, or between a limb and the trunk, of a robot [m]. The distance is infinite if
-    the robot file has no collision geometry."""
+    """Smallest distance between two limbs, or between a limb and the trunk, of a robot [m]. The distance between limbs
+    is infinite if the robot file has no collision geometry."""
 
     def __init__(self, figure: Figure) -> None:
         b = self._bodies = bodies_of(figure.robot, set(figure.roles.joints), {})
@@ -103,8 +103,8 @@ def _around(points: F64) -> tuple[F64, float] | None:
 
 
 def _pairs(figure: Figure, bodies: Bodies, body: NDArray[np.int64], ends: F64, radius: F64) -> NDArray[np.int64]:
-    """Return pairs of capsules on two different limbs, or on a limb and the trunk. Pairs on neighbouring bodies and
-    pairs that touch at zero joint angles are left out."""
+    """Return pairs of capsules on two different limbs, or on a limb and the trunk. Pairs of capsules on neighbouring
+    bodies and pairs that touch at zero joint angles are left out."""
     limb_of: dict[int, str] = {}
     for name, chain in figure.roles.chains.items():
         side, _, part = name.partition("_")

@@ -58,7 +58,7 @@ class Figure:
 
     @cached_property
     def leg_length(self) -> float:
-        """Mean length of the robot's legs [m]. For a robot without legs, the length is estimated from its arms."""
+        """Mean length of the robot's legs [m]. For a robot without legs, the leg length is estimated from its arms."""
         legs = [limb.length for limb in self.limbs.values() if limb.kind == "leg"]
         return float(np.mean(legs)) if legs else 1.5 * float(np.mean([a.length for a in self.limbs.values()]))
 
@@ -120,7 +120,7 @@ def _limb(tree: Tree, side: str, kind: str, chains: list[tuple[str, ...]]) -> Li
     # point of the axis that is nearest to the line from the hip to the ankle, or from the shoulder to the wrist.
     p, axis = points[bend_joint], axes[bend_joint]
     bend = p + axis * float(((root - p) @ axis + (stop - p) @ axis) / 2)
-    # The hip axes may meet beside the plane in which the knee bends; the hip is moved sideways into this plane.
+    # The hip axes may meet beside the plane in which the knee bends, so the hip is moved sideways into this plane.
     if kind == "leg":
         root, bend = root + axis * float((stop - root) @ axis), p + axis * float((stop - p) @ axis)
     lower_link = robot.joint(hinge[0]).parent if hinge else tip

@@ -70,21 +70,21 @@ STEPS, FIRST_STEPS = 2, 60
 # Bend of knees and elbows with which the solver starts, and the minimum bend of knees and of elbows.
 BENT_START_RAD, KNEE_INSIDE_RAD, ELBOW_INSIDE_RAD = 0.3, 0.02, 0.01
 STRAIGHT_RAD = 0.3  # An elbow joint with a limit that is this near to the straight arm bends to one side only.
-# `weight_shift` moves the centre of mass SIDE_MARGIN leg lengths inside the edge of the standing foot. It moves the
-# pelvis by at most MOST_SWAY leg lengths, because the feet would meet after a larger move.
+# `weight_shift` moves the centre of mass SIDE_MARGIN leg lengths inside the edge of the standing foot. `weight_shift`
+# moves the pelvis by at most MOST_SWAY leg lengths, because the feet would meet after a larger move.
 SIDE_MARGIN, MOST_SWAY = 0.045, 0.09
 FEET_APART = 0.03  # Minimum gap between the feet after the pelvis has moved sideways, as a share of the leg length.
 LEAN_SHARE = 0.5  # Share of the chest's lean or turn that the base takes over if the waist has no joint for it.
-LATERAL_AXIS = 0.7  # A waist joint turns about an axis if the cosine between both axes is above this value.
-FOOT_FADE_S, PELVIS_FADE_S = 0.06, 0.05  # half-lives of the contact share of a foot and of the pelvis offset [s]
+LATERAL_AXIS = 0.7  # A waist joint turns about the lateral or vertical axis if its cosine to this axis is larger.
+FOOT_FADE_S, PELVIS_FADE_S = 0.06, 0.05  # half-lives of the smoothed foot contact and pelvis offset [s]
 # The robot's sole is level while the avatar's ankle is lifted by less than HEEL_DOWN leg lengths, and tilts freely
 # above HEEL_UP leg lengths.
 HEEL_DOWN, HEEL_UP = 0.02, 0.08
 FARTHEST = 0.25  # A standing foot that is farther than this share of the leg length from its target is placed again.
 JUMP_M = 0.5  # If the avatar's root moves farther than this in one frame, the whole robot is moved with it.
-LONGEST_STEP_S, USUAL_STEP_S = 0.1, 1 / 60  # maximum time between two steps, and time assumed before the first step
+LONGEST_STEP_S, USUAL_STEP_S = 0.1, 1 / 60  # longest assumed time between two poses, and time before the first pose
 # Capsules of the robot that are nearer than COLLISION_NEAR leg lengths get a constraint, which keeps them COLLISION_GAP
-# leg lengths apart. MOST_COLLISIONS is the maximum number of such constraints.
+# leg lengths apart. MOST_COLLISIONS is the maximum number of collision constraints.
 COLLISION_NEAR, COLLISION_GAP, MOST_COLLISIONS = 0.06, 0.008, 60
 FLOOR_NEAR = 0.06  # A sole that is lower than this share of the leg length is kept above the floor by a constraint.
 
@@ -95,8 +95,9 @@ PELVIS, CHEST, HEAD_ROW, LEFT_SOLE, RIGHT_SOLE = range(5)
 class FollowSettings(Settings):
     method: str = setting(
         "follow",
-        "Method by which the robot follows. With `follow`, limbs get the avatar's directions, and standing feet stay. "
-        "With `decompose`, joint rotations are converted one by one (Karst 2023), relative to `urdf_t_pose` if set.",
+        "Method by which the robot follows the avatar. With `follow`, limbs get the avatar's directions, and standing "
+        "feet stay in place. With `decompose`, joint rotations are converted one by one (Karst 2023), relative to "
+        "`urdf_t_pose` if it is set.",
         choices=("follow", "decompose"), live=False,
     )  # fmt: skip
     joint_speed: float = setting(
@@ -108,7 +109,8 @@ class FollowSettings(Settings):
         100.0,
     )
     joint_acceleration: float = setting(
-        400.0, "Maximum joint acceleration. With a lower limit, the robot lags behind fast motion.", "rad/s²", 1.0, 1e5
+        400.0,
+        "Maximum joint acceleration. With a lower acceleration, the robot lags behind fast motion.", "rad/s²", 1.0, 1e5
     )
     weight_shift: float = setting(
         1.0, "Lateral move of the pelvis while one foot stands alone, as a share of the move that brings the centre "
@@ -136,7 +138,8 @@ class RobotState:
 
 
 class Follower:
-    """Follower of one avatar's poses. `step` must be called with the poses in order of time."""
+    """Follower, which computes the pose of a robot for each pose of one avatar. `step` must be called with the poses in
+    order of time."""
 
     def __init__(self, figure: Figure, skeleton: Skeleton, settings: FollowSettings | None = None) -> None:
         try:
@@ -219,8 +222,8 @@ class Follower:
             self._start[i] = _within(straight + sign * BENT_START_RAD, *self._limits[i])
 
     def _targets(self) -> None:
-        """Set the bodies and the constant parts of all targets. The weight of a target is 0 if the robot lacks the body
-        of this target."""
+        """Prepare the bodies and the constant parts of all targets that the robot follows. The weight of a target is 0
+        if the robot lacks the body of this target."""
         figure, b = self.figure, self.bodies
         roles, leg = figure.roles, figure.leg_length
         turns: list[tuple[int, F64, float]] = []
@@ -356,7 +359,7 @@ class Follower:
         speed = np.minimum(self._speed, s.joint_speed)
         gain, a = s.joint_acceleration * dt, s.joint_acceleration
         # A joint must be able to stop before its limit, so its speed v must satisfy v² ≤ 2 a (limit − angle). The code
-        # uses the form of this rule for a speed that changes once per time step dt.
+        # applies this rule to speeds that change only once per time step dt.
         to_high, to_low = (np.maximum(d, 0.0) for d in (high - self._angles, self._angles - low))
         fast_up = np.minimum(speed, np.sqrt(gain * gain / 4 + 2 * a * to_high) - gain / 2)
         fast_down = np.minimum(speed, np.sqrt(gain * gain / 4 + 2 * a * to_low) - gain / 2)

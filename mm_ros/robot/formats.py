@@ -66,8 +66,8 @@ def breadth_order(figure: Figure, receiver: str = "this format") -> tuple[str, .
 
 
 def sonic(topic: str, version: int, fields: Mapping[str, Any]) -> bytes:
-    """Return a ZeroMQ message for SONIC: topic, JSON header that is padded with zeros to 1280 bytes, and arrays in
-    little-endian byte order."""
+    """Return a ZeroMQ message for the robot controller SONIC: topic, JSON header that is padded with zeros to 1280
+    bytes, and arrays in little-endian byte order."""
     arrays = {name: np.ascontiguousarray(value) for name, value in fields.items()}
     arrays = {name: a.astype(a.dtype.newbyteorder("<")) for name, a in arrays.items()}
     described = [
@@ -80,8 +80,8 @@ def sonic(topic: str, version: int, fields: Mapping[str, Any]) -> bytes:
 
 
 def sonic_v1(angles: F64, rates: F64, rotations: F64, frames: Any) -> bytes:
-    """Return a message of SONIC's topic `pose`, version 1. `angles` and `rates` (N, 29) are in breadth-first order;
-    `rotations` (N, 4) of the base are w x y z."""
+    """Return a message for the topic `pose` of the robot controller SONIC, version 1. `angles` and `rates` (N, 29) are
+    in breadth-first order; `rotations` (N, 4) of the base are w x y z."""
     return sonic("pose", 1, {
         "joint_pos": np.asarray(angles, np.float32), "joint_vel": np.asarray(rates, np.float32),
         "body_quat": np.asarray(rotations, np.float32), "frame_index": np.asarray(frames, np.int64),
@@ -89,8 +89,8 @@ def sonic_v1(angles: F64, rates: F64, rotations: F64, frames: Any) -> bytes:
 
 
 def sonic_v3(angles: F64, rates: F64, rotations: F64, frames: Any, smpl_joints: F64, smpl_pose: F64) -> bytes:
-    """Return a message of SONIC's topic `pose`, version 3. Version 3 adds a human body of the model SMPL to version 1:
-    joint positions (N, 24, 3) [m] and rotation vectors (N, 21, 3) [rad]."""
+    """Return a message for the topic `pose` of the robot controller SONIC, version 3. Message version 3 adds a human
+    body of the model SMPL to version 1: joint positions (N, 24, 3) [m] and rotation vectors (N, 21, 3) [rad]."""
     return sonic("pose", 3, {
         "joint_pos": np.asarray(angles, np.float32), "joint_vel": np.asarray(rates, np.float32),
         "body_quat": np.asarray(rotations, np.float32), "frame_index": np.asarray(frames, np.int64),
@@ -107,8 +107,9 @@ def sonic_planner(
     mode: int, movement: Any, facing: Any, speed: float = -1.0, height: float = -1.0,
     positions: F64 | None = None, rotations: F64 | None = None,
 ) -> bytes:  # fmt: skip
-    """Return a message of SONIC's topic `planner`. Row 0 of `positions` (3, 3) and `rotations` (3, 4, w x y z) is the
-    left wrist, row 1 the right wrist and row 2 the head, in the frame of the robot's root."""
+    """Return a message for the topic `planner` of the robot controller SONIC. Row 0 of `positions` (3, 3) and
+    `rotations` (3, 4, w x y z) is the left wrist, row 1 the right wrist and row 2 the head, in the frame of the robot's
+    root."""
     fields: dict[str, Any] = {
         "mode": np.array([mode], np.int32), "movement": np.asarray(movement, np.float32),
         "facing": np.asarray(facing, np.float32), "speed": np.array([speed], np.float32),
@@ -121,8 +122,8 @@ def sonic_planner(
 
 
 class Planner:
-    """Messages to SONIC's planner for the commands of a robot. Each message contains the gait, and the poses of wrists
-    and neck in the frame of the robot's root.
+    """Messages to the planner of the robot controller SONIC, made from the commands of a robot. Each message contains
+    the gait, and the poses of wrists and neck in the frame of the robot's root.
 
     Directions in all messages are relative to the heading in the first message, because SONIC expects this.
     """
@@ -163,7 +164,7 @@ class Planner:
 def twist2(robot: str, base: F64, before: F64, dt: float, angles: F64, stamp_ms: int) -> dict[str, str]:
     """Return the Redis keys and JSON values for the controller TWIST2. The value for the body is an array: root
     velocity x y in the heading of the root, height, roll, pitch, yaw rate, and 29 joint angles in the order of
-    `limb_order`. The values for hands and neck are zero."""
+    `limb_order`. The values for hands and neck of the robot are zero."""
     yaw = float(rot.yaw_of(base[3:]))
     way = rot.rotate(rot.from_yaw(-yaw), (base[:3] - before[:3]) / dt)
     turned = rot.wrap_angle(yaw - float(rot.yaw_of(before[3:])))
@@ -183,8 +184,8 @@ def twist2(robot: str, base: F64, before: F64, dt: float, angles: F64, stamp_ms:
 
 
 def beyondmimic_csv(bases: F64, angles: F64) -> str:
-    """Return a CSV file for BeyondMimic, without a header and with one row per frame at 30 Hz. Each row of the CSV file
-    has x y z and qx qy qz qw of the root, and 29 joint angles in the order of `limb_order`."""
+    """Return a CSV file for the program BeyondMimic, without a header and with one row per frame at 30 Hz. Each row of
+    the CSV file has x y z and qx qy qz qw of the root, and 29 joint angles in the order of `limb_order`."""
     if np.shape(angles)[1] != BODY_JOINTS:
         raise MmRosError(f"BeyondMimic takes {BODY_JOINTS} joints, came {np.shape(angles)[1]}")
     rows = np.concatenate([bases[:, :3], bases[:, [4, 5, 6, 3]], angles], axis=1)

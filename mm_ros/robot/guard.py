@@ -24,7 +24,7 @@ STILL = 1e-6  # A joint that is slower than this has stopped [rad/s].
 # Maximum speed, maximum acceleration and settling time of the robot's base: first x y z, then the rotation.
 BASE_SPEED, BASE_ACCELERATION = np.repeat([3.0, 6.0], 3), np.repeat([15.0, 60.0], 3)  # m/s rad/s, m/s² rad/s²
 BASE_SETTLE_S = np.repeat([0.1, 0.06], 3)
-# A change of the base between two ticks that is larger than this means that the user was re-centred.
+# If the base of the robot changes by more than this between two ticks, the user was re-centred.
 BASE_JUMP_M, BASE_JUMP_RAD = 0.3, 0.5
 
 

@@ -241,8 +241,8 @@ def floor_rows(
     """Add linear constraints that keep the lowest points of the robot's soles above the floor, and return the number of
     all constraints.
 
-    `soles` (feet, points, 3) are relative to the ball of each foot, in the axes of the foot's body. Each foot adds up
-    to three constraints.
+    `soles` (feet, points, 3) are relative to the ball of each foot, in the axes of the foot's body. Each foot of the
+    robot adds up to three of these constraints.
     """
     for i in range(len(feet)):
         b = feet[i]

@@ -98,8 +98,8 @@ def _number(path: str | Path, key: str, value: Any) -> float:
 
 
 def adapted(robot: Robot, overrides: Overrides) -> Robot:
-    """Return the robot with the joint limits that robot.yaml states. Joints under the key `ignore` become fixed joints.
-    """
+    """Return the robot with the joint limits that robot.yaml states. Joints that robot.yaml lists under `ignore` become
+    fixed joints."""
     for name in (*overrides.ignore, *overrides.limits):
         robot.joint(name)
     joints = tuple(

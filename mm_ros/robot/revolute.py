@@ -42,8 +42,8 @@ class RobotMap:
 
 
 def map_of(figure: Figure, t_pose: dict[str, float] | None = None) -> RobotMap:
-    """Make the map from the roles of the robot's joints. If the robot's base is above its waist, the waist joints
-    follow the avatar's hips."""
+    """Map canonical joints to the robot's joints by the roles of these joints. If the robot's base is above its waist,
+    the waist joints follow the avatar's hips."""
     chains, base = dict(figure.roles.chains), "hips"
     groups = Tree(figure.robot).group_of
     if "upper_chest" in chains and groups[figure.robot.base] == groups[figure.roles.chest]:

@@ -110,8 +110,8 @@ class BodyGuard:
 
 
 def _nearest(vectors: F64, to: F64) -> F64:
-    """Return rotation vectors of the same rotations that are nearest to the vectors `to`. A returned vector may be
-    longer than π."""
+    """Return rotation vectors of the same rotations that are nearest to the vectors `to`. A returned rotation vector
+    may be longer than π rad."""
     length = np.linalg.norm(vectors, axis=1, keepdims=True)
     other = vectors * (1 - 2 * math.pi / np.maximum(length, 1e-9))
     nearer = np.linalg.norm(other - to, axis=1, keepdims=True) < np.linalg.norm(vectors - to, axis=1, keepdims=True)

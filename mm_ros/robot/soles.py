@@ -46,8 +46,9 @@ def find_sole(
     stated: dict[str, float],
 ) -> Sole:  # fmt: skip
     """Find the sole of one foot. `links` starts with the link of the foot, followed by the links that move with it.
-    `zero` has the poses of all links at zero joint angles, and `ankle` is in the same axes. `front` is the rotation
-    that turns the robot's front to +x. `stated` has the dimensions of the sole from robot.yaml."""
+    `zero` has the poses of all links at zero joint angles in the axes of the base; `ankle` is in these axes, too.
+    `front` is the rotation that turns the robot's front to +x. `stated` has the dimensions of the sole from robot.yaml.
+    """
     points, source = _cloud(robot, links, zero, ankle, leg, front)
     if stated:
         depth, toe, heel, half = (
@@ -115,7 +116,7 @@ def _tilt(points: F64) -> float:
 
 
 def _support(points: F64) -> F64:
-    """Return the points that are farthest in the downward direction and in directions around it."""
+    """Return the points of a foot that are farthest in the downward direction and in directions near it."""
     around = np.arange(12) * np.pi / 6
     ways = [[0.0, 0.0, -1.0]]
     for tilt in (0.05, 0.5, 1.0):

@@ -74,8 +74,8 @@ def ordered_joints(joints: list[RobotJoint], base: str, source: str) -> tuple[Ro
 
 
 def _in_file_order(joints: list[RobotJoint], order: dict[str, int], base: str) -> tuple[RobotJoint, ...]:
-    """Return the joints in the order of the file, if each joint comes after its parent there. Controllers often use the
-    order of the file."""
+    """Return the joints in the order of the file, if each joint comes after its parent there. Robot controllers often
+    use the order of the joints in the file."""
     by_file = sorted(joints, key=lambda j: order[j.name])
     known = {base}
     for j in by_file:

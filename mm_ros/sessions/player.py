@@ -124,8 +124,8 @@ class Rewriter:
     """
 
     def __init__(self, messages: list[BagMessage], rate: float, frame: str = "") -> None:
-        """`frame` is the published name of the world frame; an empty name keeps the recorded name. The coordinates of
-        poses are not transformed."""
+        """`frame` is the published name of the world frame; an empty name keeps the recorded name. The new name of the
+        frame does not change the coordinates of poses."""
         self._rate, self._frame = rate, frame
         counted = (m.decode().epoch for m in messages if m.type.endswith(("/TrackerArray", "/Landmarks")))
         self._epochs = 1 + max(counted, default=0)

@@ -123,7 +123,7 @@ def _take(out: Session, name: str, message: Any) -> None:
 
 
 class SessionWriter:
-    """Writer of sessions that no running graph records: sessions from motion capture, tables or a synthetic user."""
+    """Writer of sessions that are made without a running graph: from motion capture, tables or a synthetic user."""
 
     def __init__(
         self, path: Path, avatar: str = "avatar", storage: str = "mcap", compression: str = "none", truth: bool = True,

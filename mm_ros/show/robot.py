@@ -162,8 +162,8 @@ def _normals(vertices: F64, faces: NDArray[np.int64]) -> F64:
 
 
 def write_t_pose_picture(figure: Figure, path: Path) -> None:
-    """Draw a picture of the robot in the pose nearest to the T-pose, beside the avatar in the T-pose. Robot and avatar
-    face the camera."""
+    """Draw a picture of the robot in the pose nearest to the T-pose, beside the avatar in the T-pose, both seen from
+    the front."""
     skeleton = default_skeleton()
     state = t_pose_of(figure)
     base = np.concatenate([[state.base[0], state.base[1] + 1.1, state.base[2]], state.base[3:]])

@@ -78,7 +78,8 @@ class KnownFiles:
 
 
 class Settings:
-    """Controls for all live settings of the nodes. A change by the user calls `send(node, name, value)`."""
+    """Controls for all live settings of the nodes. When the user changes a control, `send(node, name, value)` is
+    called."""
 
     def __init__(self, gui: Any, tab: Any, send: Callable[[str, str, Any], None]):
         self._gui, self._tab, self._send = gui, tab, send
