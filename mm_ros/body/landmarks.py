@@ -43,7 +43,7 @@ class Landmarks:
     positions `image` of the landmarks in the image.
     """
 
-    stamp_ns: int  # time of the camera image
+    stamp_ns: int  # time at which the camera took the image [ns]
     positions: F64  # (33, 3)
     visibility: F32  # (33,)
     image: F32 = field(default_factory=lambda: np.full((COUNT, 2), 0.5, np.float32))  # (33, 2) from left, top

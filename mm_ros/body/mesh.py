@@ -28,8 +28,8 @@ FURTHER_RADIUS_M = 0.011  # radius of the flesh of finger joints and other joint
 LAST_BONE = 0.8  # length of the last bone of a finger, relative to the bone before it
 
 # Each row of the tables describes a tapered capsule of a person of 1.75 m by its joint, its start, its end, and the
-# radii at both ends. Start and end are a share of the way from the joint to its child, and metres forward, left and up
-# from there. Rows of the left side are mirrored for the right side.
+# radii at both ends. Start and end of a capsule are a share of the way from the joint to its child, and metres forward,
+# left and up from there. Rows of the left side are mirrored for the right side.
 _Row = tuple[str, tuple[float, float, float, float], tuple[float, float, float, float], float, float]
 _MITTEN: tuple[_Row, ...] = (  # capsules that draw the fingers of a skeleton without finger joints
     ("left_hand", (0, 0.018, 0.085, 0), (0, 0.012, 0.165, -0.006), 0.017, 0.013),
@@ -265,8 +265,8 @@ def _surface_net(field: F64) -> tuple[F64, NDArray[np.uint32]]:
 
 
 def _quads(inside: NDArray[np.bool_], number: NDArray[np.intp]) -> NDArray[np.uint32]:
-    """Return two triangles around each grid edge that the surface crosses. The triangles are counter-clockwise, seen
-    from outside."""
+    """Return two triangles around each grid edge that the surface crosses. The vertices of each triangle are
+    counter-clockwise, seen from outside."""
     out = []
     for axis in range(3):
         head, tail = [slice(None)] * 3, [slice(None)] * 3

@@ -39,7 +39,8 @@ from mm_ros.body.skeleton import (
 )
 
 Array = Any
-ADULT_LEG_M = (0.70, 1.0)  # Range of the leg length of adults. Other lengths are those of children or in another unit.
+# Range of the leg length of adults. Other leg lengths are those of children or in another unit.
+ADULT_LEG_M = (0.70, 1.0)
 ROUNDING = 0.005  # tolerance for rounding errors in the mean of several skeletons
 NO_BONE_M = 1e-4  # Bones that are shorter than this count as missing.
 
@@ -154,7 +155,7 @@ def corrected(skeleton: Skeleton) -> tuple[Skeleton, list[str]]:
 
 def _with_thorax(skeleton: Skeleton, notes: list[str]) -> Skeleton:
     """Add the bone between chest and neck if it is missing. BVH files of CMU lack the bone between chest and neck, so
-    that neck and shoulders are 11 cm too low. The new bone gets the length of the bone below it; in the original
+    that neck and shoulders are 11 cm too low. The added bone gets the length of the next lower bone; in the original
     skeletons of CMU, both lengths agree within 2 %."""
     upper = [NECK, LEFT_SHOULDER, RIGHT_SHOULDER]
     zero = np.linalg.norm(skeleton.offsets[upper], axis=1).max() < NO_BONE_M

@@ -252,7 +252,7 @@ class Match:
     weights: F32 = field(default_factory=lambda: np.zeros(0, np.float32))
     # (D,) normalized query; empty in a step without a search
     query: F32 = field(default_factory=lambda: np.zeros(0, np.float32))
-    winner: F32 = field(default_factory=lambda: np.zeros(0, np.float32))  # (D,) normalized features of `frame`
+    winner: F32 = field(default_factory=lambda: np.zeros(0, np.float32))  # (D,) normalized features of the played frame
     runner_up_frames: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
     runner_up_clips: tuple[str, ...] = ()
     runner_up_costs: F32 = field(default_factory=lambda: np.zeros(0, np.float32))

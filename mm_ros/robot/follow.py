@@ -75,7 +75,7 @@ STRAIGHT_RAD = 0.3  # An elbow joint with a limit that is this near to the strai
 SIDE_MARGIN, MOST_SWAY = 0.045, 0.09
 FEET_APART = 0.03  # Minimum gap between the feet after the pelvis has moved sideways, as a share of the leg length.
 LEAN_SHARE = 0.5  # Share of the chest's lean or turn that the base takes over if the waist has no joint for it.
-LATERAL_AXIS = 0.7  # A waist joint turns about the lateral or vertical axis if its cosine to this axis is larger.
+LATERAL_AXIS = 0.7  # A waist joint turns about the lateral or vertical axis if the cosine to that axis exceeds this.
 FOOT_FADE_S, PELVIS_FADE_S = 0.06, 0.05  # half-lives of the smoothed foot contact and pelvis offset [s]
 # The robot's sole is level while the avatar's ankle is lifted by less than HEEL_DOWN leg lengths, and tilts freely
 # above HEEL_UP leg lengths.
@@ -359,7 +359,7 @@ class Follower:
         speed = np.minimum(self._speed, s.joint_speed)
         gain, a = s.joint_acceleration * dt, s.joint_acceleration
         # A joint must be able to stop before its limit, so its speed v must satisfy v² ≤ 2 a (limit − angle). The code
-        # applies this rule to speeds that change only once per time step dt.
+        # applies the rule for v to speeds that change only once per time step dt.
         to_high, to_low = (np.maximum(d, 0.0) for d in (high - self._angles, self._angles - low))
         fast_up = np.minimum(speed, np.sqrt(gain * gain / 4 + 2 * a * to_high) - gain / 2)
         fast_down = np.minimum(speed, np.sqrt(gain * gain / 4 + 2 * a * to_low) - gain / 2)

@@ -88,7 +88,7 @@ def _packages_beside(substitution_args: Any, path: Path) -> Iterator[None]:
     """Make the xacro expression $(find PACKAGE) also find packages in the folders around the file that are not
     installed.
 
-    The replaced function is internal to xacro; its name was checked with xacro 2.1.
+    The function of xacro that is replaced here is internal; its name was checked with xacro 2.1.
     """
     installed = substitution_args._eval_find
 

@@ -28,7 +28,7 @@ MESH_SITE = "mm_ros mesh "
 
 
 def read_mjcf(path: str | Path) -> Robot:
-    """Read an MJCF file. Raise MmRosError with the reason if the file cannot be used."""
+    """Read a robot from an MJCF file, or raise MmRosError with the reason if the file cannot be used."""
     path = Path(path)
     root = parse(file_text(path), str(path))
     if root.tag != "mujoco":

@@ -82,7 +82,7 @@ class Robot:
     joints: tuple[RobotJoint, ...]  # parents before children
     parts: dict[str, Link] = field(default_factory=dict)  # by name
     controlled: tuple[str, ...] = ()  # joints in the <ros2_control> tag of the robot file, in the order of this tag
-    source: str = ""  # path of the robot file
+    source: str = ""  # path of the file from which the robot was read
     notes: tuple[str, ...] = ()  # sentences about parts of the robot file that the reader left out or repaired
 
     def joint(self, name: str) -> RobotJoint:

@@ -22,9 +22,10 @@ SHORT = {"waist": "upper_chest", "neck": "head"}
 
 @dataclass(frozen=True)
 class Overrides:
-    """Content of a file `robot.yaml`. `facing` is the yaw of the robot's front in the axes of its base [rad]. `joints`
-    maps each canonical joint to joints of the robot. `links` states the links of pelvis, chest and head. `sole` has
-    distances of the sole from the ankle [m], and `limits` has angles of joints [rad]."""
+    """Content of a file `robot.yaml`, which states facts about a robot. `facing` is the yaw of the robot's front in the
+    axes of its base [rad]. `joints` maps each canonical joint to joints of the robot. `links` states the links of
+    pelvis, chest and head. `sole` has distances of the sole from the ankle [m], and `limits` has angles of joints
+    [rad]."""
 
     facing: float | None = None
     joints: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -36,7 +37,7 @@ class Overrides:
 
 
 def read_overrides(path: str | Path) -> Overrides:
-    """Read a file robot.yaml. Raise MmRosError if the file has an unknown key or a wrong value."""
+    """Read a file `robot.yaml`, and raise MmRosError if the file has an unknown key or a wrong value."""
     content = read_yaml(path)
     if content is None:
         return Overrides(source=str(path))

@@ -21,7 +21,7 @@ from mm_ros.robot.tree import Pair, Tree
 
 LATERAL_AXIS = 0.8  # minimum cosine between the axis of a knee joint and the lateral axis of the robot
 ALONG = 0.9  # A joint whose axis has at least this cosine to the direction of its limb twists the limb.
-CLEARLY_BETTER = 2.0  # Geometry overrules the name of a joint if its score is higher by this factor.
+CLEARLY_BETTER = 2.0  # Geometry overrules the name of a joint if the score by geometry is higher by this factor.
 NO_END = 0.3  # Factor of the score of the last joint of a limb, if the robot file contains nothing beyond this joint.
 TOES_AHEAD = 0.12  # A joint that is ahead of the ankle by more than this share of the leg length is a toe joint.
 CLAVICLE = 0.12  # Minimum distance between a clavicle joint's axis and the shoulder, relative to the upper arm.
@@ -322,8 +322,8 @@ def _assign(f: _Finder, side: str, chain: tuple[str, ...], bend: int, is_leg: bo
 
 
 def _twists(tree: Tree, chain: tuple[str, ...], bend: int, joint: str) -> bool:
-    """Whether the joint turns about the length of the limb. A joint that twists a limb may follow the canonical joint
-    before or after it."""
+    """Whether a joint twists its limb, that is, turns about the long axis of the limb. A joint that twists a limb may
+    follow the canonical joint before or after it."""
     i = chain.index(joint)
     a, b = (tree.points[chain[0]], tree.points[chain[bend]]) if i < bend else (
         tree.points[chain[bend]], tree.end_of(chain)
@@ -375,7 +375,8 @@ def _word(part: str) -> str:
 
 
 def _waist(f: _Finder, legs: Pair | None, arms: Pair | None) -> tuple[int, int]:
-    """Return the groups of links of the pelvis and of the chest. The joints between both groups become the waist."""
+    """Return the groups of links of the pelvis and of the chest. The joints between pelvis and chest become the waist.
+    """
     pair = legs or arms
     assert pair is not None
     if legs is None or arms is None:

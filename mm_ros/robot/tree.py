@@ -41,7 +41,7 @@ class Tree:
         self.zero = self.robot.links({})
         self.group_of: dict[str, int] = {self.robot.base: 0}  # number of the group of links that move together, by link
         self.members: list[list[str]] = [[self.robot.base]]
-        self.root: list[str] = [""]  # joint that moves each group
+        self.root: list[str] = [""]  # name of the joint that moves each group of links
         self.below: list[list[str]] = [[]]
         self.dropped: dict[str, str] = {}  # joint → reason
         self._drop()

@@ -36,7 +36,9 @@ COMPRESSIONS = {
 BROKEN_MESSAGE = (
     SerdeError, ValueError, LookupError, TypeError, OverflowError, AssertionError, MemoryError, struct.error,
 )  # fmt: skip
-FLUSH_S = 0.5  # Maximum time between two flushes. A killed recorder loses at most the messages after the last flush.
+# Maximum time between two flushes of the recording to the disk [s]. A killed recorder loses at most the messages after
+# the last flush.
+FLUSH_S = 0.5
 _FOREVER = QosTime(2147483647, 4294967295)
 
 
@@ -55,7 +57,8 @@ class BagMessage:
 
 
 class Bag:
-    """Existing rosbag2 recording (bag). `damage` describes the damage of the bag; it is empty for an undamaged bag.
+    """Reader of an existing rosbag2 recording (bag). `damage` describes the damage of the bag; it is empty for an
+    undamaged bag.
 
     Messages that a former version of mm_ros recorded are converted to the present message definitions. `version` is the
     oldest version of the messages in the bag.
@@ -96,8 +99,8 @@ class Bag:
         return {c.topic: c.msgtype for c in connections}
 
     def _broken_files(self) -> list[Path]:
-        """Return the storage files that cannot be read. If all storage files can be read, the metadata file is the
-        broken one."""
+        """Return the storage files of a damaged bag that cannot be read. If all storage files can be read, the metadata
+        file is the broken one."""
         broken = [p for p in storage_files(self.path) if not _readable(p)]
         return broken or [self.path / "metadata.yaml"]
 

@@ -1,7 +1,7 @@
 """Limit the decompressed size of a bag, and check the tables of an SQLite bag before its queries run.
 
-Without these limits, rosbags would decompress data of any size. A table in an SQLite file may really be a view or
-virtual table that runs code.
+Without limits, rosbags would decompress data of any size. A table in an SQLite file may really be a view or virtual
+table that runs code.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.base.files import read_yaml
 from mm_ros.sessions.paths import storage_files
 
-# Limits on the decompressed size of a bag. The ratio of decompressed to compressed size is about 3 for moving poses and
-# 50 for poses at rest.
+# Limits on the size of a bag after decompression. The ratio of decompressed to compressed size is about 3 for moving
+# poses and 50 for poses at rest.
 LEAST_MOST_BYTES, MOST_GROWTH = 64 << 20, 200
 # Maximum number of SQLite instructions between two rows of a query. For comparison, a query of a bag with a million
 # messages takes some million instructions.

@@ -15,8 +15,8 @@ def storage_files(path: Path) -> list[Path]:
 
 
 def write_ahead_log(part: Path) -> Path:
-    """Path of SQLite's write-ahead log, which has the changes that are not yet in the database file. The log exists
-    during a recording, and after the recorder was killed."""
+    """Path of SQLite's write-ahead log, which has the changes that are not yet in the database file. The write-ahead
+    log exists during a recording, and after the recorder was killed."""
     return part.with_name(part.name + "-wal")
 
 

@@ -120,8 +120,8 @@ class Player:
 
 
 class Rewriter:
-    """Rewriter of played messages. Each loop or seek starts a new epoch, and time stamps may be moved to the present.
-    """
+    """Rewriter, which changes the time stamps and epochs of played messages. Each loop or seek starts a new epoch, and
+    time stamps may be moved to the present."""
 
     def __init__(self, messages: list[BagMessage], rate: float, frame: str = "") -> None:
         """`frame` is the published name of the world frame; an empty name keeps the recorded name. The new name of the
@@ -131,8 +131,8 @@ class Rewriter:
         self._epochs = 1 + max(counted, default=0)
 
     def rewritten(self, message: BagMessage, run: int, present: tuple[int, int] | None) -> bytes:
-        """Return the rewritten, serialized message. `present` is a time in the session and the present time that
-        replaces it [ns]; None keeps the recorded stamps.
+        """Return a played message with changed stamps and epoch, in serialized form. `present` is a time in the session
+        and the present time that replaces it [ns]; None keeps the recorded stamps.
 
         Stamps are computed with integers, so that messages with equal stamps, such as trackers and truth, keep equal
         stamps.

@@ -1,8 +1,8 @@
 """Read and write sessions. A session is a rosbag2 recording of an avatar's inputs: trackers, calibration, camera
 landmarks, and the true body pose if it is known.
 
-Topics keep their names in the avatar's namespace, so that `ros2 bag play` works with a running graph. Outputs are
-recorded under `recorded/` and never played.
+Topics keep their names in the avatar's namespace, so that `ros2 bag play` works with a running graph. Output topics are
+recorded under `recorded/` and never played back.
 """
 
 from __future__ import annotations

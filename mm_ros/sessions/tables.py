@@ -1,5 +1,5 @@
-"""Read CSV tables of tracker poses with the columns t, role, x, y, z, qx, qy, qz, qw in the axes of ROS. Each device
-has its own sample times."""
+"""Read CSV tables of tracker poses with the columns t, role, x, y, z, qx, qy, qz, qw in the axes of ROS. Each device in
+a table has its own sample times."""
 
 from __future__ import annotations
 

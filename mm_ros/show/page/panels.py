@@ -59,7 +59,8 @@ class KnownFiles:
         return tuple(self._paths)
 
     def label(self, path: str) -> str:
-        """Return the label of a file path. An unknown path and the files in its folder are added to the choices."""
+        """Return the label that the page shows for a file path. An unknown path and the files in its folder are added
+        to the choices."""
         if path not in self._paths.values():
             self._add(path)
             with suppress(OSError, ValueError):

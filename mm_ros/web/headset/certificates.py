@@ -87,8 +87,8 @@ def is_local(text: str) -> bool:
 
 
 def certificates() -> Certificates:
-    """Return the certificates. Missing certificates are made. Certificates are renewed 30 days before they expire, or
-    when this machine has a new address."""
+    """Return the certificates of the headset page. Certificates that are missing are made. Certificates are renewed 30
+    days before they expire, or when this machine has a new address."""
     here = folder()
     kept = Certificates(here / "ca.crt", here / "leaf.crt", here / "leaf.key")
     wanted = {*host_names(), "127.0.0.1", *addresses()}

@@ -79,7 +79,7 @@ class Page:
         self.about: dict[str, Any] = {}
         self.is_page = True  # false for the command `mm_ros headset`, which only reads the status
         self.frames: deque[int] = deque(maxlen=256)  # times of arrival
-        self.ages_ms: deque[float] = deque(maxlen=90)  # delays from a tracker sample to its arrival
+        self.ages_ms: deque[float] = deque(maxlen=90)  # delays between tracker samples and their arrival [ms]
         self.frame: wire.PageFrame | None = None  # the last one
         self.missed = 0  # number of tracker frames that did not arrive
         self.pings: dict[int, int] = {}
@@ -119,7 +119,7 @@ class HeadsetServer:
         self._files = {name: (STATIC / name).read_bytes() for name in {*PAGE_FILES, *PAIRING_FILES}}
         self._index, self._pair = (STATIC / "index.html").read_bytes(), (STATIC / "pair.html").read_bytes()
 
-    # ---- methods for other threads
+    # ---- methods that other threads call
 
     def start(self) -> None:
         """Start the server. Raise MmRosError if a port is in use or a certificate cannot be made."""

@@ -139,8 +139,8 @@ def read_steering(raw: bytes) -> Steering:
 
 
 def read_body(raw: bytes) -> tuple[float, F64]:
-    """Return the time [ms] and the poses (N, 7) of the body joints that the headset estimates, in WebXR axes. Joints
-    that are not tracked are NaN."""
+    """Return the time [ms] and the poses (N, 7) of the body joints that the headset estimates, in WebXR axes. The poses
+    of joints that are not tracked are NaN."""
     count = (len(raw) - 12) // 28
     if len(raw) != 12 + 28 * count or not 0 < count <= MOST_JOINTS:
         raise Malformed(f"body: expected 1 to {MOST_JOINTS} joints, came {len(raw)} bytes")
