@@ -6,6 +6,7 @@ Most of these values were fitted to CMU motion with simulated trackers (docs/eva
 of `mm_ros evaluate` change. The file benchmarks/2026-11-constants.md contains the result.
 """
 
+# The following values are used in `matcher.py`.
 # While the user's feet are certain, `jump_cost` is multiplied by 1 + `FEET_JUMP_COST`, because the feet raise all
 # costs.
 FEET_JUMP_COST = 16.0
@@ -19,8 +20,8 @@ BAND_GRACE_S = 0.7
 # The following values are used in `engines/source.py`, as shares of the standing head height.
 # Motion outside the height band may continue if its head height differs from the user's by less than `BAND_LEEWAY`.
 BAND_LEEWAY = 0.03
-# Motion outside the height band may not continue if its head is inside the band by more than `BAND_EDGE`. The margin
-# is needed because frames were assigned to bands by heights that were averaged over 0.5 s.
+# Frames without the tag of the height band may not continue to play if their head height is inside the band by more
+# than `BAND_EDGE`. The margin is needed because frames were assigned to bands by heights that were averaged over 0.5 s.
 BAND_EDGE = 0.01
 
 # The following values are used in `tempo.py`.
