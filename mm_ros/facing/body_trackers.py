@@ -28,8 +28,8 @@ class MountedTracker:
     def facing(self, rotation: F64, predicted: float, dt: float, learn: bool) -> float:
         """Return the facing of the body [rad].
 
-        If `learn` is true, the rotation of the tracker on the body is learned from the facing `predicted` [rad]. If it
-        is false, the x axis of the tracker is taken as forward.
+        If `learn` is true, the rotation of the tracker on the body is learned from the facing `predicted` [rad]. If
+        `learn` is false, the x axis of the tracker must point forward.
         """
         if self._first is None:
             self._first = tuple(rotation.tolist()) if learn else UNTURNED

@@ -105,7 +105,7 @@ class Layers:
             raise ValueError("another size of a layer")
         if w["ones"].tolist() != [1, 1] or w["time"].tolist() != [0]:
             raise ValueError("another division of the state")
-        # The matrices of a GRU have one row per output. They are transposed, so that `add_row` reads memory in order.
+        # The matrices of a GRU have one row per output. The matrices are transposed for `add_row`.
         turned = {name: w[name][0].T if name.startswith(("into", "back")) else w[name] for name in shapes}
         self._weights: Any = tuple(np.ascontiguousarray(values, np.float32) for values in turned.values())
         self._limits = np.array([w["low"][0], w["high"][0]], np.float32)

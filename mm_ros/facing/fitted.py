@@ -16,7 +16,7 @@ QUICK_ERROR = 0.1  # facing error [rad] at which the half-life of the facing smo
 SIGMA_GROWTH_RATE = 0.5  # rate [rad/s] at which the standard deviation of the facing grows while the headset is lost
 
 # filter.py, fusion.py
-OUTLIER = 1.5  # a measured facing that differs by more standard deviations from the filter is moved to this limit
+OUTLIER = 1.5  # maximum difference of a measured facing from the filter that is used, in standard deviations
 SMALLEST_SIGMA = 0.09  # minimum standard deviation of the predicted facing [rad]; networks underestimate their error
 MAX_STEP = 0.06  # maximum change of the facing correction from one frame to the next [rad]
 CORRELATED = 0.8  # share of a picture's facing error that the next pictures have, too
@@ -25,20 +25,19 @@ BIAS_LASTS_S = 0.8  # correlation time of the facing error of the camera's landm
 STRAIN_HALFLIFE_S = 8.0
 WORST_STRAIN = 12.0  # maximum strain of one picture, so that a single picture does not raise the mean strain for long
 
-# body_trackers.py
-# standard deviation of the facing that each body tracker measures [rad], and the correlation time of this error
+# body_trackers.py: standard deviation of the facing that each body tracker measures [rad], and its correlation time
 TRACKER_SIGMA: dict[int, float] = {WAIST_ROLE: 0.035, LEFT_FOOT_ROLE: 0.30, RIGHT_FOOT_ROLE: 0.30}
 TRACKER_LASTS_S: dict[int, float] = {WAIST_ROLE: 0.02, LEFT_FOOT_ROLE: 0.5, RIGHT_FOOT_ROLE: 0.5}
 MOUNTING_LEARNED_FOR_S = 60.0  # time constant with which the rotation of a tracker on the body is learned
 
 # camera/alignment.py, camera/camera.py: noise of the landmarks
-HIDDEN = 0.3  # landmarks with a visibility below this are ignored
+HIDDEN = 0.3  # minimum visibility of a landmark that is used
 TRUNK_NOISE = 0.6  # ratio of the noise of hips and shoulders to the measured noise of nose and wrists
 TWIST = 0.05  # standard deviation of the angle between hips and shoulders of a moving person [rad]
 NOISE_LASTS_S = 0.4  # correlation time of the position error of a landmark
 TURN_LASTS_S = 2.0  # twice the correlation time of an error that turns all landmarks of the body together
 NOISE_HALFLIFE_S = 6.0  # half-life of the average that measures the noise of the landmarks
-NOISE_PRIOR_S = 1.0  # the assumed noise `NOISE_START` has the weight of an observation of this duration
+NOISE_PRIOR_S = 1.0  # duration of an observation that has the same weight as the assumed noise `NOISE_START`
 # noise of a landmark [m] along the line of sight, across it and in height: the assumed noise, and its limits
 NOISE_START, NOISE_FLOOR, NOISE_CEILING = (0.08, 0.04, 0.04), (0.015, 0.008, 0.008), (0.20, 0.12, 0.12)
 # error that turns all landmarks of a picture together [rad]: the assumed error, and its limits
@@ -47,26 +46,28 @@ TURN_START, TURN_FLOOR, TURN_CEILING = 0.08, 0.02, 0.4
 LOST_TO_FIT = np.array([2.0, 2.0, 1.5])
 
 # camera/camera.py: pictures that are rejected
-MISFIT = 5.0  # a picture whose squared residual exceeds the usual one by this factor does not show the user
-TURNED = 16.0  # a picture whose squared yaw difference exceeds the usual one by this factor is rejected
+MISFIT = 5.0  # ratio of the squared residual of a picture to the usual one above which the picture is rejected
+TURNED = 16.0  # ratio of the squared yaw difference of a picture to the usual one above which the picture is rejected
 # maximum squared residual of the nose and wrists of the user, as a share of their squared spread
 UNEXPLAINED = 0.2
 FLIP_PENALTY = 6.0  # additional cost of reading a picture as flipped: −2 log p for a probability p of 1/20
 FAR_OFF = 9.0  # maximum cost of a facing that is far from the predicted facing
-CLEAR = 3.0  # a picture is read as flipped if this lowers the cost by at least this amount
+CLEAR = 3.0  # minimum difference in cost for which a picture is read as flipped instead of as received
 FLIP_AT_MOST_S = 0.5  # maximum time for which pictures are read as flipped
-UNSURE = 0.2  # if the standard deviation of the camera's yaw is above this [rad], no facing is measured
+UNSURE = 0.2  # maximum standard deviation of the camera's yaw [rad] at which the facing is measured
 LOST_AFTER_S = 3.0  # time without a fitting picture after which the camera counts as moved
 STEEPEST = 0.9  # maximum pitch of the camera, upwards or downwards [rad]
 
-# camera/place.py; the miss is the distance between the user's nose and the ray on which the picture shows the nose
-# below this standard deviation of the camera's yaw by resection [rad], the hands need not confirm that it is the user
+# camera/place.py; the miss is the distance between the user's nose and the ray on which the picture shows the nose.
+# SURELY_PLACED is the maximum standard deviation of the camera's yaw by resection [rad] at which the hands need not
+# confirm that the person in the picture is the user.
 SURELY_PLACED = 0.06
-GUESSED_M, GUESS_COUNTS_S = 3.0, 0.02  # assumed distance of the user from the camera [m], and the weight of it [s]
-ELSEWHERE_M = 0.5  # a person whose miss is larger than this [m] may be somebody else than the user
-ELSEWHERE = 4.0  # a person whose miss is larger than the usual miss by this factor may be somebody else than the user
+# assumed distance of the user from the camera [m], and the duration of observation that has the same weight [s]
+GUESSED_M, GUESS_COUNTS_S = 3.0, 0.02
+ELSEWHERE_M = 0.5  # maximum miss of the user [m]; a person with a larger miss is somebody else
+ELSEWHERE = 4.0  # maximum ratio of the user's miss to the usual miss; a person with a larger miss is somebody else
 PLACE_NEEDED_S = 1.0  # minimum time of observation from which the resection gives a result
-SCATTERED_M = 0.4  # if the usual miss is larger than this [m], the pictures show other persons, too
+SCATTERED_M = 0.4  # maximum usual miss [m] of pictures that show only the user
 MISS_M = 0.05  # minimum of the usual miss that the resection assumes [m]
 MISS_LASTS_S = 1.0  # correlation time of the miss
 FIELD_OF_VIEW_ERROR = 0.025  # error of the camera's yaw by lens distortion and by an inexact field of view [rad]

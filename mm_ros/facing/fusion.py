@@ -41,7 +41,7 @@ from mm_ros.maths.jit import njit
 NOSE_IN_HEAD = np.array([0.11, 0.0, 0.03])  # position of the nose in the axes of the head joint [m]
 WAITING = 8  # maximum number of pictures that wait for the next sample of the trackers
 BODY_TRACKER_ROLES = (WAIST_ROLE, LEFT_FOOT_ROLE, RIGHT_FOOT_ROLE)
-SILENT_S = 0.5  # after this time without pictures, the field `source` does not list the landmarks any more
+SILENT_S = 0.5  # time without pictures after which the field `source` does not list the landmarks any more
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,12 @@ class FusionSettings(Settings):
     use_landmarks: bool = setting(True, "If true, camera landmarks correct the facing.")
     use_body_trackers: bool = setting(True, "If true, body trackers on waist and feet correct the facing.")
     learn_mounting: bool = setting(
-        True, "If true, the rotation of each body tracker on the body is learned. If false, the x axis of each body "
+        True, "If true, the rotation of each body tracker on the body is learned; if false, the x axis of each body "
               "tracker must point forward."
     )
     find_pitch: bool = setting(
-        True, "If true, the pitch of the camera is estimated from the landmarks. If false, the parameter "
-              "`camera_pitch` states the pitch of the camera."
+        True, "If true, the pitch of the camera is estimated from the landmarks; if false, the parameter "
+              "`camera_pitch` states the pitch."
     )
     camera_pitch: float = setting(0.0, "Downward pitch of the camera if `find_pitch` is false.", "rad", -1.5, 1.5)
     field_of_view: float = setting(
@@ -70,15 +70,15 @@ class FusionSettings(Settings):
     )
     measure_latency: bool = setting(True, "If true, the latency of landmarks is measured from the motion of the hands.")
     learn_offsets: bool = setting(
-        True, "If true, the positions of nose and wrists relative to the devices are learned. If false, the "
-              "calibration states them."
+        True, "If true, the positions of nose and wrists relative to the devices are learned; if false, the "
+              "calibration states these positions."
     )
     min_confidence: float = setting(
-        0.5, "Minimum confidence of landmarks. Pictures with a lower confidence are ignored.", "", 0.0, 1.0
+        0.5, "Minimum confidence of landmarks. Landmarks with a lower confidence are ignored.", "", 0.0, 1.0
     )
     error_lasts: float = setting(
-        2.0, "Correlation time of the error of the predicted facing. With a larger time a correction lasts longer "
-             "without measurements.", "s", 0.05, 60.0
+        2.0, "Correlation time of the error of the predicted facing. With a larger `error_lasts` a correction lasts "
+             "longer without measurements.", "s", 0.05, 60.0
     )
     network_sigma_factor: float = setting(
         0.8, "Factor on the standard deviation of the predicted facing. With a larger factor, landmarks and body "
@@ -86,7 +86,7 @@ class FusionSettings(Settings):
     )
     camera_bias: float = setting(
         0.08, "Standard deviation of the facing error of landmarks that does not vanish in the average of many "
-              "pictures. With a larger value landmarks have less weight.", "rad", 0.0, 1.0
+              "pictures. With a larger `camera_bias` landmarks have less weight.", "rad", 0.0, 1.0
     )
     correction_rate: float = setting(3.0, "Maximum rate at which the facing correction changes.", "rad/s", 0.1, 20.0)
 
@@ -236,8 +236,8 @@ class FusionStage:
     def _disagreement_factor(self, measured: Measurement, facing: float, t: float) -> float:
         """Return a factor of at least 1 for the standard deviation of the facing that a picture measures.
 
-        The factor is above 1 while pictures differ from the filter by more than their variance explains. This
-        difference is attributed to the camera, not to the network.
+        The factor is above 1 while pictures differ from the filter by more than their variance explains. A large
+        difference is taken as an error of the camera, not of the network.
         """
         d = self._filter.difference(measured.yaw, facing) ** 2 / self._filter.variance(measured.sigma)
         dt = min(max(t - self._judged_s, 0.0), 0.2)

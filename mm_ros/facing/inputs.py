@@ -2,7 +2,7 @@
 
 All inputs are in axes with x in the heading of the headset, so the axes of the room have no effect on a network.
 Averages over up to 15 s describe the past to the network. The averages are stored in room axes, so that a turn of the
-head does not change them. At each frame they are rotated into the axes of the heading.
+head does not change them. At each frame the averages are rotated into the axes of the heading.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def heading_of(q: F64, last_cos: float, last_sin: float) -> tuple[float, float]:
 
 @njit
 def _turned(out: F64, at: int, v: F64, c: float, s: float) -> None:
-    """Write the room vector `v`, turned into the heading frame, to out[at : at + 3]."""
+    """Write the vector `v`, rotated from room axes to axes with x in the heading, to out[at : at + 3]."""
     out[at] = c * v[0] + s * v[1]
     out[at + 1] = -s * v[0] + c * v[1]
     out[at + 2] = v[2]
@@ -205,7 +205,7 @@ def _averages_turned(memory: F64, c: float, s: float, out: F64) -> None:
         m, o = _AVERAGES + k * CHANNELS, 50 + k * CHANNELS
         for i in range(CHANNELS):
             out[o + i] = memory[m + i]
-        for i in (0, 2, 6, 9, 11, 14):  # channels that are the x of a pair (x, y) in the floor plane
+        for i in (0, 2, 6, 9, 11, 14):  # indices of the averages that are the x of a horizontal vector (x, y)
             x, y = memory[m + i], memory[m + i + 1]
             out[o + i], out[o + i + 1] = c * x + s * y, -s * x + c * y
 

@@ -212,7 +212,6 @@ class OrientationStage:
         self._rate = step / dt
 
     def _hold(self, frame: TrackerFrame, dt: float) -> BodyOrientation:
-        """Keep the yaw while the headset is lost, and increase the standard deviation."""
         self._rate = 0.0
         self._sigma = min(self._sigma + fitted.SIGMA_GROWTH_RATE * dt, UNKNOWN_SIGMA)
         return self._result(frame)
@@ -234,7 +233,7 @@ def limited_belief(relative: float, lost: F64, one: float, none: float) -> float
 
     Without the hands, the network is for some people worse than the direction of the headset. But the memory of the
     network is valid for some seconds after the hands are lost. Therefore the limit starts at π and decreases with a
-    half-life of one second. It decreases to `one` [rad] if one hand is lost, and to `none` [rad] if both are lost.
+    half-life of one second. The limit decreases to `one` [rad] if one hand is lost, and to `none` [rad] if both are.
     """
     limit = min(
         one + (math.pi - one) * 0.5 ** max(lost[0], lost[1]), none + (math.pi - none) * 0.5 ** min(lost[0], lost[1])

@@ -26,12 +26,12 @@ HIPS_TO_HEAD = 0.40  # length from the hips to the head joint, as a share of the
 BENT_FROM = 0.035  # minimum drop of the head that counts as bending; the head drops less while the user walks
 SOFT = 0.04  # drop of the head, as a share of the standing height, of which half counts as bending
 LARGEST_DROP = 0.9  # maximum drop of the head, as a share of the standing height
-# Weights of the logistic function. Its values are 1, the downward pitch of the head [rad], the drop of the head, their
-# product, the position of the hands forward of the head, above the head, and both positions times the drop. The weights
-# were fitted to skeletons whose proportions were corrected, because the head joint in CMU's files is 11 cm too low. The
-# CMU database contains hardly any squats or lunges, so synthetic users have half of the weight in the fit
-# (benchmarks/2026-11-pose.md). People nod and hold things. Therefore the fit adds noise with a standard deviation of
-# 0.2 rad to the pitch, and of 0.08 of the standing height to the positions of the hands.
+# Weights of the inputs of the logistic function. Its inputs are 1, the downward pitch of the head [rad], the drop of
+# the head, their product, the position of the hands forward of the head, above the head, and both positions times the
+# drop. The weights were fitted to skeletons whose proportions were corrected, because the head joint in CMU's files is
+# 11 cm too low. The CMU database contains hardly any squats or lunges, so synthetic users have half of the weight in
+# the fit (benchmarks/2026-11-pose.md). People nod and hold things. Therefore the fit adds noise with a standard
+# deviation of 0.2 rad to the pitch, and of 0.08 of the standing height to the positions of the hands.
 WEIGHTS = (-0.25, 3.87, -5.91, -2.63, -8.21, 1.62, 8.77, -4.38)
 # ranges of the values in the motion of the fit: pitch [rad], hands forward of and above the head, drop of the head
 PITCH, FORWARD, ABOVE, DROP = (-1.0, 1.3), (-0.3, 0.6), (-0.7, 0.3), (0.0, 0.6)
@@ -71,7 +71,7 @@ class Bend:
 
     @property
     def unsure(self) -> float:
-        """Relative standard deviation of the standing height. A drop of the head below it does not count as bending."""
+        """Relative standard deviation of the standing height. A smaller drop of the head is not bending."""
         return float(self.memory[UNSURE])
 
     @unsure.setter

@@ -104,24 +104,24 @@ JUDGED_EVERY_NS = 200_000_000
 # Smaller corrections of the arm span [m] are not published, because each correction changes the avatar's skeleton.
 SPAN_REFINED = 0.04
 CONTROLLER_RADIUS = 0.03  # height of the grip of a controller that lies on the floor [m]
-HIGHEST_FLOOR = 0.15  # a controller that lies higher above the floor of the source than this [m] lies on a shelf
-UNDER_FLOOR = 0.04  # a controller that is lower than the measured floor by this [m] shows that the floor was a shelf
+HIGHEST_FLOOR = 0.15  # height above the floor of the source [m] from which on a lying controller is on a shelf
+UNDER_FLOOR = 0.04  # minimum distance of a controller below the measured floor [m] that shows a wrong floor
 UNDER_FLOOR_S = 0.3  # minimum time for which a controller must be below the measured floor [s]
-# If a controller is lower than the floor by more than this [m], the origin of the source may not be on the floor.
+# minimum distance of a controller below the floor [m] that shows an origin of the source which is not on the floor
 ORIGIN_UNDER = 0.15
-# The origin is not on the floor only if the measured height of the head is also too low by more than this [m].
+# The origin is not on the floor only if the measured head height is also too low by at least this distance [m].
 ORIGIN_LACKS = 0.5
-# a headset that moves by less than this distance [m] within this time [s] is not on a head
+# A headset that moves by less than NOT_WORN_M within NOT_WORN_S is not on a head.
 NOT_WORN_S, NOT_WORN_M = 3.0, 0.0015
-GAP_S = 3.0  # after this time without a tracked headset another person may wear the headset [s]
+GAP_S = 3.0  # time without a tracked headset after which another person may wear the headset [s]
 
 # Standard deviations, m
-DOUBTFUL_SIGMA = 0.05  # a height with at least this standard deviation is doubtful, and does not replace a known height
+DOUBTFUL_SIGMA = 0.05  # minimum standard deviation of a doubtful height, which does not replace a known height
 UNKNOWN_SIGMA, SEATED_SIGMA, STILL_SIGMA = 0.10, 0.08, 0.01
 SOURCE_FLOOR_SIGMA, MEASURED_FLOOR_SIGMA, SPAN_SIGMA, REACH_SPAN_SIGMA = 0.03, 0.01, 0.03, 0.08
 # Smaller corrections of the height [m] are not published, because each correction changes the avatar's skeleton.
 REFINED = 0.02
-ANOTHER = 0.05  # a standing height that differs by more than this [m] after a gap is the height of another person
+ANOTHER = 0.05  # minimum difference of the standing height before and after a gap that shows another person [m]
 SEATED_S, LOWEST_SEATED = 4.0, 0.9  # minimum time [s] and minimum height of the headset [m] of a user who sits
 ANOTHER_S = 4.0  # duration of standing from which the height of another person is measured [s]
 
@@ -242,7 +242,7 @@ class Calibrator:
     def step(self, frame: TrackerFrame) -> Calibration | None:
         """Return the new calibration if this frame changes the calibration, otherwise None."""
         if self._timeline.judge(frame.stamp_ns, frame.epoch, frame.new_from_old).verdict not in (ADVANCE, DROP):
-            self.forget_motion()  # the room was moved, or the clock jumped
+            self.forget_motion()  # samples from before a move of the room or a jump of the clock are not comparable
         if frame.state[HEAD_ROLE] != TRACKED:
             self._samples.clear()
             return None
@@ -438,9 +438,7 @@ class Calibrator:
                     self._lay_floor(floor)
 
     def _look_under(self, role: int, z: float, tracked: bool, t: float) -> None:
-        """Lower the floor if a controller is below it. Then the measured floor was a shelf, or the origin of the source
-        is not on the floor.
-        """
+        """Lower the floor if a controller is below it: the measured floor was a shelf, or the origin is too high."""
         under = self.current.floor_height - z
         if not tracked or under < UNDER_FLOOR:
             self._under.pop(role, None)

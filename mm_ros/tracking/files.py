@@ -42,7 +42,7 @@ def users_folder() -> Path:
 def state_folder() -> Path:
     """Return the folder of the automatic measurements.
 
-    It is `$MM_ROS_USERS/measured`, or `$XDG_STATE_HOME/mm_ros/users` if the variable `MM_ROS_USERS` is not set.
+    The folder is `$MM_ROS_USERS/measured`, or `$XDG_STATE_HOME/mm_ros/users` if the variable `MM_ROS_USERS` is not set.
     """
     if os.environ.get("MM_ROS_USERS"):
         return users_folder() / "measured"

@@ -39,16 +39,16 @@ from mm_ros.tracking.motion import KEPT, end_velocities
 
 # Sources stamp frames irregularly: the stamps of two frames can be 2 ms apart while their poses are 11 ms apart.
 STAMP_JITTER_S = 0.011
-BLENDED_M, BLENDED_RAD = 2e-4, 1e-3  # a blend ends if position and rotation of the output differ by less than this
-REPEATED_S = 0.1  # a device that repeats its pose for longer than this is EXTRAPOLATED
-SEEN_M = 0.001  # a device whose output is farther than this from its raw position is EXTRAPOLATED
+BLENDED_M, BLENDED_RAD = 2e-4, 1e-3  # maximum offset of position and rotation at which a blend ends
+REPEATED_S = 0.1  # time of a repeated pose after which the state of a device is EXTRAPOLATED
+SEEN_M = 0.001  # distance of the output from the raw position above which the state of a device is EXTRAPOLATED
 
 
 @dataclass(frozen=True)
 class GateSettings(Settings):
     extrapolate_s: float = setting(
         0.3,
-        "Time for which a tracker is extrapolated after a loss. After this time the tracker is LOST.",
+        "Time for which a tracker is extrapolated after a loss. After `extrapolate_s` the tracker is LOST.",
         "s", 0.0, 2.0,
     )
     rest_halflife_s: float = setting(
@@ -58,8 +58,8 @@ class GateSettings(Settings):
         "s", 0.01, 1.0,
     )
     frozen_s: float = setting(
-        0.5, "Time after which a pose that does not change at all is refused as frozen. At 0, frozen poses are "
-             "accepted.", "s", 0, 10
+        0.5, "Time after which a pose that does not change at all is refused as frozen. If `frozen_s` is 0, "
+             "frozen poses are accepted.", "s", 0, 10
     )
     confirm_s: float = setting(
         0.05,
@@ -75,22 +75,22 @@ class GateSettings(Settings):
     )
     blend_speed: float = setting(
         0.7,
-        "Maximum speed of the output while it blends to a new pose. With a larger speed the blend is shorter.",
+        "Maximum speed of the output while it blends to a new pose. With a larger `blend_speed` the blend is shorter.",
         "m/s", 0.1, 10.0,
     )
     blend_turn_speed: float = setting(
-        4.0, "Maximum turn rate that a blend to a new pose adds to the output. With a larger turn rate the blend is "
-             "shorter.", "rad/s", 0.5, 50.0
+        4.0, "Maximum turn rate that a blend to a new pose adds to the output. With a larger "
+             "`blend_turn_speed` the blend is shorter.", "rad/s", 0.5, 50.0
     )
     jump_m: float = setting(
         0.028,
-        "Distance of a sample from the expected position that is always accepted. A larger distance accepts larger "
+        "Distance of a sample from the expected position that is always accepted. A larger `jump_m` accepts larger "
         "jumps.",
         "m", 0.0, 1.0,
     )
     jump_rad: float = setting(
         0.7,
-        "Angle of a sample to the expected rotation that is always accepted. A larger angle accepts larger jumps.",
+        "Angle of a sample to the expected rotation that is always accepted. A larger `jump_rad` accepts larger jumps.",
         "rad", 0.0, 3.2,
     )
     acceleration: float = setting(
@@ -353,8 +353,8 @@ def _plausible(d: Any, s: Any, r: int, m: int, p: Vec, q: Quat, sampled: int, ac
     dt = max(sampled * 1e-9 - (d.n[r, ZERO_NS + m] * 1e-9 + d.times[r, m, 0]), STAMP_JITTER_S)
     speed, turn = quat.norm(v), quat.norm(w)
     step = quat.sub(p, quat.get3(d.positions[r, m], 0))
-    # The sample is compared with a continued motion and with a sudden stop, because a fist may hit a table. The smaller
-    # of both distances counts.
+    # The distance of the sample is taken from a continued motion or from a sudden stop, whichever is nearer, because a
+    # fist may hit a table.
     off = min(quat.norm(step), quat.norm(quat.sub(step, quat.scale(v, dt))))
     top = s.head_speed if r == HEAD_ROLE else s.hand_speed
     # The velocity is not known from only two samples, so only the maximum speed limits the step.
@@ -451,7 +451,6 @@ def _push(d: Any, r: int, m: int, sampled: int, p: Vec, q: Quat) -> None:
 
 @njit
 def _motion(d: Any, s: Any, r: int, m: int) -> tuple[Vec, Vec]:
-    """Return the linear and angular velocity of device r in room axes at the newest sample of its motion m."""
     held = d.n[r, HELD + m]
     if held < 2:
         return (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)

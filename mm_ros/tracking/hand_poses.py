@@ -1,8 +1,8 @@
 """Conventions of hand poses, and the rotation from each convention to the convention that all other stages use.
 
-All other stages use the convention `wrist`. Its axes are those of the canonical hand joint, and its position is the
-middle of the palm, 8 cm from the wrist along the hand. In a T-pose with the palms down, x points along the thumb, y to
-the left of the user, and z out of the back of the hand.
+All other stages use the convention `wrist`. The axes of `wrist` are those of the canonical hand joint, and its position
+is the middle of the palm, 8 cm from the wrist along the hand. In a T-pose with the palms down, x points along the
+thumb, y to the left of the user, and z out of the back of the hand.
 
 In every other convention the axis across the device is the normal of the palm. These conventions differ by one angle:
 the angle of the fingers below the forward axis of the device when the thumb is up. The forward axis is −z in OpenXR and

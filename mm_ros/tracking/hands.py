@@ -28,7 +28,7 @@ HEAD_JOINT: Vec = (-0.10, 0.0, -0.08)  # m, in headset axes
 PALM = 0.08  # distance from the wrist to the middle of the palm [m]
 TORSO_HALFLIFE_S = 0.3  # half-life with which the assumed yaw of the torso follows the yaw of the headset
 SAMPLE_S = 0.03  # minimum time between two samples of the fit
-TURNED_RAD, WAITED_S = 0.15, 0.5  # a controller gives a new sample after this turn [rad] or after this time [s]
+TURNED_RAD, WAITED_S = 0.15, 0.5  # turn of a controller [rad] and time [s], of which either gives a new sample
 NEUTRAL_TWIST = 0.27  # mean twist of the hand relative to the forearm of the arm model in the CMU database [rad]
 PLAUSIBLE_RAD = 0.8  # angle between hand and forearm [rad] above which the cost of a convention grows only slowly
 # maximum length of an arm as a share of the head joint's height, and distance beyond it [m] that costs one half
@@ -37,15 +37,15 @@ LONGEST_ARM, BEYOND_M = 0.365, 0.08
 RARE = {"openxr_palm": 0.1, "openxr_aim": 0.04, "wrist": 0.08}
 UNSURE = 0.1  # minimum difference of the costs per sample of the two best conventions for a sure estimate
 FEW = 6.0  # minimum number of samples from which an estimated convention is reported
-LOST_DECISION = 1.5  # a reported convention is replaced only by a convention whose total cost is lower by this amount
+LOST_DECISION = 1.5  # minimum reduction of the total cost for which another convention replaces a reported one
 LONG = 400.0  # maximum number of samples over which the fit averages
 PRIOR, PRIOR_OF_FIT = 8.0, 60.0  # number of samples that the convention, or a stored fit, counts as in the fit
 FEWEST_OFFSET = 20.0  # minimum number of samples from which an offset is reported and stored
 FURTHEST = math.radians(60.0)  # maximum angle between the fitted direction of the fingers and that of the convention
 TURN_HALFLIFE_S = 0.5  # half-life with which the applied rotation of a hand follows the fitted rotation
 OFFSET_HALFLIFE_S = 1.0  # half-life with which the applied offset of a hand follows the fitted offset
-# Two controllers are exchanged if each is on the wrong side of the other by this distance [m] for this time [s]. They
-# are watched for the last of these times [s] after a start.
+# Two controllers are exchanged if each is on the wrong side of the other by EXCHANGED_M for EXCHANGED_S. Exchanged
+# controllers are detected only in the first WATCHED_S after a start.
 EXCHANGED_M, EXCHANGED_S, WATCHED_S = 0.10, 0.25, 1.0
 
 
@@ -98,8 +98,6 @@ def headset_yaw(q: Quat) -> float | None:
 
 
 class _Hand:
-    """The samples and the fit of one controller."""
-
     def __init__(self, side: int) -> None:
         self.side = side
         self.forearms: list[Vec] = []
@@ -184,8 +182,8 @@ class HandStage:
 
     @property
     def fits(self) -> bool:
-        """True if the rotation between controller and hand is fitted to the user (`fit_hands`). It is false for
-        simulated hands (convention `wrist`), which hold no controller.
+        """True if the rotation between controller and hand is fitted to the user (`fit_hands`). Simulated hands
+        (convention `wrist`) hold no controller, so nothing is fitted.
         """
         return self.settings.fit_hands and self.convention != "wrist"
 

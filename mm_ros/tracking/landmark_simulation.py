@@ -203,7 +203,6 @@ def _estimated(seen: F64, visibility: F32, o: LandmarkSimulation, rng: np.random
 
 
 def _image_noise(seen: F64, image: F32, o: LandmarkSimulation, rng: np.random.Generator) -> F32:
-    """Return the noise of the positions in the picture that corresponds to the noise `noise_m` [m] at the person."""
     wide = 2 * math.tan(o.field_of_view / 2) * np.maximum(seen[..., :1], 0.05)
     slow = wander(len(image), COUNT * 2, o.lasts_s * o.rate, rng).reshape(image.shape)
     return np.asarray(o.noise_m * slow / wide * (1.0, o.aspect), np.float32)

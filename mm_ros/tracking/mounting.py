@@ -49,17 +49,18 @@ PAIRS = (FEET, KNEES, FOREARMS)
 TRUNK = (WAIST_ROLE, CHEST_ROLE)
 
 EVERY_NS = 30_000_000  # time between two observations
-LONGEST_STEP_S = 0.1  # a longer time between two observations counts as this time [s]
+LONGEST_STEP_S = 0.1  # maximum time [s] that an observation counts
 # weight of a mounting per second of observation in a T-pose, while standing, and while walking
 T_POSE_WEIGHT, STAND_WEIGHT, WALK_WEIGHT = 4.0, 0.5, 0.2
-# weight per second of observation while the user stands only within the looser limits (LOOSE_UPRIGHT and the next ones)
+# weight of a mounting per second of observation while the user stands only within the looser limits (LOOSE_UPRIGHT …)
 LOOSE_WEIGHT = 0.15
-# total weight from which a mounting is used, and from which it is sure; then a contradiction means that it has slipped
+# total weight from which a mounting is used, and total weight from which a contradiction shows that a device slipped
 FIRST, SURE = 0.05, 0.4
 STORED_WEIGHT = 1.0  # weight of a mounting from the file of the user
-# A still device has slipped if its tilt [rad], position [m] or yaw [rad] differs from its mounting by more than this.
+# limits of the differences in tilt [rad], position [m] and yaw [rad] between a still device and its mounting; a device
+# beyond a limit has slipped
 CARRIED_OVER_RAD, CARRIED_OVER_M, TURNED_RAD = 0.45, 0.10, 1.2
-SLIPPED_S = 1.0  # a device that contradicts its mounting for this time [s] is measured again
+SLIPPED_S = 1.0  # time of contradiction between a device and its mounting after which the device is measured again [s]
 UPRIGHT = (0.955, 1.06)  # limits of the head height of an upright user, as shares of the standing height
 # maximum speed [m/s] and turn rate [rad/s] of a device and of the head of a standing user
 STILL_M_S, STILL_RAD_S = 0.12, 0.5
@@ -69,19 +70,19 @@ LEVEL_RAD = 0.45  # maximum pitch and roll of the headset of an upright user [ra
 # looser limits of standing: head height over standing height, tilt of the head, speed and turn rate of a device
 LOOSE_UPRIGHT, LOOSE_LEVEL_RAD, LOOSE_M_S, LOOSE_RAD_S = 0.9, 0.8, 0.35, 1.5
 REPORT_M, REPORT_RAD = 0.004, 0.012  # smaller changes of a mounting [m, rad] are not reported
-SHIN_M = 0.18  # a foot tracker that is higher above the ankle than this [m] is strapped to the shin
+SHIN_M = 0.18  # minimum height above the ankle of a foot tracker that is strapped to the shin [m]
 # maximum distance of a device from the joint that carries it [m]
 FARTHEST_M: dict[int, float] = {
     WAIST_ROLE: 0.30, CHEST_ROLE: 0.30, **dict.fromkeys(FEET, 0.26), **dict.fromkeys(KNEES, 0.28),
     **dict.fromkeys(FOREARMS, 0.25),
 }  # fmt: skip
-EXCHANGED_M = 0.05  # if the left device is to the right of the right device by this [m], both devices are exchanged
+EXCHANGED_M = 0.05  # minimum distance [m] of the left device to the right of the right one if both are exchanged
 
 
 @dataclass(frozen=True)
 class MountingSettings(Settings):
     estimate_mounting: bool = setting(
-        True, "If true, the poses of body trackers on the body are estimated. If false, only the poses in the user's "
+        True, "If true, the poses of body trackers on the body are estimated; if false, only the poses in the user's "
               "file are used."
     )
     mounting_memory: float = setting(
@@ -226,7 +227,6 @@ class MountingStage:
         return facing if abs(quat.wrap(facing - yaw)) < 1.0 else None
 
     def _joint(self, stand: _Stand, joint: int) -> Vec:
-        """Return the position of a joint of the upright body in the room."""
         scale = stand.head[2] / self._rest[HEAD, 2]
         from_head = quat.scale(quat.sub(quat.get3(self._rest, joint), quat.get3(self._rest, HEAD)), scale)
         return quat.add(stand.head, quat.rotate(quat.from_yaw(stand.facing), from_head))
@@ -257,8 +257,8 @@ class MountingStage:
             return
         facing = stand.facing
         if role in FEET + KNEES and not stand.still:
-            # While the user walks, a foot on the floor refines the tilt of its tracker. It does not refine the yaw of
-            # the tracker, because the yaw of the foot is not known.
+            # While the user walks, a foot on the floor refines only the tilt of its tracker, because the yaw of the
+            # foot is not known.
             if role in KNEES or not slow or known.weight == 0.0:
                 return
             facing = quat.yaw_of(quat.mul_inv(q, known.rotation))
@@ -303,7 +303,6 @@ class MountingStage:
             known.weight = known.off_s = 0.0
 
     def _report(self, role: int) -> bool:
-        """Return true if the mounting of a role is reported anew, because it differs from the last reported one."""
         known = self._mountings[role]
         if known.weight < FIRST:
             return False
@@ -348,7 +347,7 @@ class MountingStage:
             state=frame.state[order], sampled_ns=frame.sampled_ns[order],
         )  # fmt: skip
 
-    # ---- report to the user
+    # ---- texts for the user
 
     def places(self) -> dict[str, str]:
         """Return the place of each measured device in words, by role."""
@@ -366,7 +365,7 @@ class MountingStage:
 
 
 def on_the_shin(role: int, mounting: F64) -> bool:
-    """Return true if a foot tracker is on the shin. Such a tracker does not turn with the foot."""
+    """Return true if a foot tracker is on the shin. A tracker on the shin does not turn with the foot."""
     return role in FEET and bool(mounting[2] > SHIN_M)
 
 

@@ -22,9 +22,10 @@ FEWEST = 40  # minimum number of samples of each hand from which the arm span is
 LONGEST_MEMORY = 2000
 FEWEST_SPREAD = 8  # minimum number of samples with both arms spread from which these samples are used
 SPREAD = 0.85  # cosine of the maximum angle between a spread arm and the line through the shoulders
-# usual length of an arm from shoulder to wrist, as a share of the head joint's height, and its standard deviation in
-# the CMU database; then the bias and the standard deviations of the other two estimates, also as shares
+# usual length of an arm from shoulder to wrist, and its standard deviation in the CMU database, as shares of the height
+# of the head joint
 PRIOR, PRIOR_SIGMA = UPPER_ARM + FOREARM, 0.025
+# bias and standard deviations of the arm length by the reach and by spread arms, as shares of the head joint's height
 REACH_BIAS, REACH_SIGMA, SPREAD_SIGMA, SHORT_SPREAD_SIGMA = 0.011, 0.03, 0.012, 0.05
 LONGEST, SHORTEST = 0.42, 0.28  # limits of the length of an arm, as shares of the head joint's height
 

@@ -58,7 +58,7 @@ class Room:
         self._moved, self._has_moved = identity_pose(), False
         self._epochs = 0
         self._plain = not any(place)
-        # this call compiles the function before the first frame
+        # this call compiles `carry_rows` before the first frame
         carry_rows(self._now, *(np.zeros((1, n)) for n in (3, 4, 3, 3)))
 
     @property

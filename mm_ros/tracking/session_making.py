@@ -75,8 +75,8 @@ def session_of_table(
 ) -> Session:
     """Make a session from the poses of a table.
 
-    `hands` is the stage that converts the hand poses. If it is None, the convention of the hand poses is estimated.
-    `head_height` is the height of the headset of the standing user [m]. If it is 0, it is measured from the poses.
+    `hands` is the stage that converts the hand poses. If `hands` is None, the convention of hand poses is estimated.
+    `head_height` is the height of the headset of the standing user [m]. If `head_height` is 0, it is measured.
     """
     hands = hands or HandStage(HandSettings(hand_pose=ESTIMATED))
     passed = list(gated(frames))

@@ -20,7 +20,7 @@ SAMPLE_S = 1 / 30  # time between two samples of the distribution of heights
 # width of a bin of the distribution [m], lowest height [m] (the origin may be at the head), and number of bins
 BIN, LOWEST_BIN, BINS = 0.01, -2.5, 550
 HALFLIFE_S = 150.0  # half-life with which old heights lose weight, so that time on a step or stairs is forgotten
-# A sample counts only if all heights within this time [s] differ by at most this distance [m].
+# A sample of the height counts only if all heights within CALM_S differ by at most CALM_M.
 CALM_S, CALM_M = 0.4, 0.10
 HELD_S = 0.8  # minimum time that the head must have spent near the top of a cluster
 CLUSTER = 0.07  # height of the cluster of upright standing and walking [m]
@@ -30,18 +30,18 @@ TIPTOE = (5, 14)  # minimum and maximum number of bins by which tiptoe or a low 
 CLIMBED = 15  # minimum number of bins by which stairs, a stool or another raised place lifts the head
 # maximum number of bins by which a stool lifts the head; the difference between standing and sitting is larger
 STOOL = 32
-# A lower cluster is the standing height if the user has walked in it for the first of these times [s], and if its time
-# and its walking time are larger than those of the highest cluster by the second value.
+# A lower cluster is the standing height if the user has walked in it for WALKED_S, and if both the time and the walking
+# time in it are USUALLY times as long as in the highest cluster.
 WALKED_S, USUALLY = 3.0, 4.0
-# ratio of the time in a lower cluster to the time in the highest cluster: above the first value the lower cluster is
-# the standing height, and above the second value the result is uncertain
+# Ratio of the time in a lower cluster to the time in the highest one. Above USUAL the lower cluster is the standing
+# height, and above UNUSUAL the standing height is uncertain.
 USUAL, UNUSUAL = 1.5, 0.4
 # standard deviations [m] that are added if the highest cluster may be due to tiptoe, or to a raised place
 TIPTOE_SIGMA, CLIMBED_SIGMA = 0.05, 0.10
 
 TALLEST_SEAT = 1.36  # height of the headset of a tall adult on a chair [m]; a higher headset means standing
 WALKED_ENOUGH_S = 1.5  # minimum time of walking which shows that a user with a low head is a standing child
-TRAVEL_S, TRAVEL_M = 2.0, 0.7  # the user walks if the head moves by this distance [m] within this time [s]
+TRAVEL_S, TRAVEL_M = 2.0, 0.7  # time [s] and minimum distance [m] that the head of a walking user moves in this time
 # maximum range of the head heights in a walk [m]; the range is larger if the user walks to a chair and sits down
 LEVEL_WALK_M = 0.12
 ARM_SHARE = 0.70  # maximum distance from headset to grip of a standing person, as a share of the headset height
@@ -123,12 +123,13 @@ class HeightDistribution:
     def estimate(self, highest: float = math.inf) -> StandingHeight | None:
         """Return the highest cluster that lasted long enough, unless the user spent far more time in a lower cluster.
 
-        If the highest cluster is slightly above the usual cluster, the user stood on tiptoe. If it is far above the
-        cluster in which the user walks, the user stood on a stool or stairs. Heights above `highest` [m] are ignored.
+        If the highest cluster is slightly above the usual cluster, the user stood on tiptoe. If the highest cluster is
+        far above the cluster in which the user walks, the user stood on a stool or stairs.
+        Heights above `highest` [m] are ignored.
         """
         width = round(CLUSTER / BIN)
         last = int(np.clip((highest - LOWEST_BIN) / BIN, 1, BINS))
-        sums = np.convolve(self.time[:last], np.ones(width + 1), "full")[width:]  # time in a cluster that starts there
+        sums = np.convolve(self.time[:last], np.ones(width + 1), "full")[width:]  # time in the cluster from each bin on
         walks = np.convolve(self.walking[:last], np.ones(width + 1), "full")[width:]
         lasting = np.flatnonzero(sums >= ENOUGH_S)
         if not len(lasting):
@@ -170,7 +171,6 @@ class HeightDistribution:
 
 
 def _most(values: F64, first: int, stop: int) -> tuple[int, float]:
-    """Return the index and the value of the maximum of `values[first:stop]`, or (0, 0.0) if the range is empty."""
     part = values[max(first, 0) : max(stop, 0)]
     if not len(part):
         return 0, 0.0

@@ -7,9 +7,8 @@ The result of this script is in benchmarks/2026-11-constants.md.
 """
 
 # from_trackers.py
-# half-life with which the hips move between the estimate from the head and the waist tracker when the tracker is found
-WAIST_HALFLIFE_S = 0.1
-# a prediction at constant velocity is expected to be wrong by this distance [m] per second, if the velocity is steady
+WAIST_HALFLIFE_S = 0.1  # half-life of the change between hips by the head and hips by the waist tracker
+# expected error of a prediction at constant velocity, per second of prediction, while the velocity is steady [m/s]
 STEADY_M_PER_S = 0.2
 # the step network has a weight of one half in the predicted facing if its expected error has this value [rad]
 CERTAIN_RAD = 0.5
@@ -22,7 +21,7 @@ LEAN_HALFLIFE_S = 0.15  # half-life of the smoothed lean; the smoothing removes 
 LEARNING_HALFLIFE_S = 0.2
 # minimum bend at which a correction of the bend is learned, as a share of the standing head height
 LEARNS_BENT = 0.05
-# below this bend the learned correction is forgotten, because the user may bend in another way the next time
+# maximum bend at which the learned correction is forgotten; the user may bend in another way the next time
 UPRIGHT_AGAIN_BELOW = 0.03
 # minimum forward speed [m/s] and turn rate [rad/s]; slower motion does not show how far the hips are behind the head
 LEARNS_SPEED, LEARNS_TURN = 0.3, 0.3

@@ -75,12 +75,12 @@ class TrajectorySettings(Settings):
     )
     learned_ahead: float = setting(
         1.0, "Maximum share of the step network in the predicted positions; the share is smaller where the network is "
-             "uncertain. At 0, the positions are predicted at constant velocity.",
+             "uncertain. If `learned_ahead` is 0, the network has no effect.",
         "", 0.0, 1.0,
     )
     learned_turn: float = setting(
         0.0, "Maximum share of the step network in the predicted directions; the share is smaller where the network "
-             "is uncertain. At 0, the directions follow from the present turn rate alone.",
+             "is uncertain. If `learned_turn` is 0, the network has no effect.",
         "", 0.0, 1.0,
     )
     turn_persistence: float = setting(
@@ -93,21 +93,22 @@ class TrajectorySettings(Settings):
     )
     still_speed: float = setting(
         0.15,
-        "Maximum speed at which a body at its standing place counts as standing. A larger speed ignores more sway.",
+        "Maximum speed at which a body at its standing place counts as standing. With a larger `still_speed` more sway "
+        "is ignored.",
         "m/s", 0.0, 1.0,
     )
     moving_speed: float = setting(
-        0.4, "Speed above which the body certainly walks. With a larger speed, slow motion is predicted less.",
+        0.4, "Speed above which the body certainly walks. With a larger `moving_speed` slow walks are predicted less.",
         "m/s", 0.01, 3.0,
     )
     still_distance: float = setting(
-        0.05, "Maximum distance from the standing place at which a slow body counts as swaying, not as walking. A "
-              "larger distance ignores more sway.", "m", 0.0, 1.0
+        0.05, "Maximum distance from the standing place at which a slow body counts as swaying, not as walking. With a "
+              "larger `still_distance` more sway is ignored.", "m", 0.0, 1.0
     )
     moving_distance: float = setting(
         0.12,
-        "Distance from the standing place above which a slow body certainly walks. With a larger distance slow steps "
-        "are predicted later.",
+        "Distance from the standing place above which a slow body certainly walks. With a larger "
+        "`moving_distance` slow steps are predicted later.",
         "m", 0.01, 1.0,
     )
     still_halflife: float = setting(
@@ -188,7 +189,7 @@ class TrajectoryStage:
         return self._make_trajectory(trackers.stamp_ns, moved, False, estimate)
 
     def stale(self, stamp_ns: int) -> Trajectory:
-        """Return a desired trajectory that stands at the last position. It is used while no trackers are received."""
+        """Return a desired trajectory that stands at the last position. Use it while no trackers are received."""
         m = self._memory
         m[VELOCITY : WAIST] = m[ACROSS] = m[YAW_RATE] = m[TURN] = 0.0
         m[STOOD], m[STOOD + 1] = _position(m, self.lean.memory)
@@ -235,7 +236,7 @@ def _follow(
     own_x, own_y = velocities[HEAD_ROLE, 0] - swing[0], velocities[HEAD_ROLE, 1] - swing[1]
     x, y = own_x, own_y
     if not carry and not start and dt > 0.0:
-        # When the user moves by the stick, the play space moves, and the trackers stay where they are in it.
+        # When the user moves by the stick, the play space moves in the room, but the trackers do not move in it.
         hx, hy = _moved(moved, m[HEAD], m[HEAD + 1])
         x, y = x + (hx - m[HEAD]) / dt, y + (hy - m[HEAD + 1]) / dt
     m[HEAD], m[HEAD + 1], m[HEIGHT_RATIO] = head[0], head[1], head[2] / standing
@@ -292,7 +293,6 @@ def _carry(m: Any, moved: Any) -> None:
 
 @njit
 def _left(m: Any, x: float, y: float) -> float:
-    """Return the component of the vector (x, y) to the left of the facing."""
     return float(math.cos(m[YAW]) * y - math.sin(m[YAW]) * x)
 
 

@@ -27,8 +27,8 @@ class JoystickSettings(Settings):
         4.0, "Speed of the avatar at full stick deflection while the sprint button is held.", "m/s", 0.1, 12.0
     )
     dead_zone: float = setting(
-        0.15, "Share of the full stick deflection that has no effect. With a larger share small deflections are "
-              "ignored.", "", 0.0, 0.9
+        0.15, "Share of the full stick deflection that has no effect. With a larger `dead_zone` more small "
+              "deflections are ignored.", "", 0.0, 0.9
     )
     velocity_halflife: float = setting(
         0.15, "Half-life with which the velocity follows the stick. With a larger half-life the avatar reacts later.",

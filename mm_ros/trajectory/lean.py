@@ -1,9 +1,9 @@
 """Estimate how far the hips are behind the centre of the head, from the user's bend and from turns.
 
-The bend of the user is estimated by tracking/bend.py. This estimate may be wrong, because the head height alone does
-not distinguish bent knees from a bent back. But a walking body turns about its hips. A head that is the distance d in
-front of the hips therefore has the lateral velocity w·d at the turn rate w. `Lean` learns a correction of the bend from
-this lateral velocity.
+The module tracking/bend.py estimates the bend of the user. The estimated bend may be wrong, because the head height
+alone does not distinguish bent knees from a bent back. But a walking body turns about its hips. A head that is the
+distance d in front of the hips therefore has the lateral velocity w·d at the turn rate w. `Lean` learns a correction of
+the bend from this lateral velocity.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mm_ros.maths.springs import damp
 from mm_ros.trajectory import fitted
 
 # Indices of the values in the memory of `Lean`. From `ONCE` on, the memory holds three averages: the forward velocity,
-# the lateral velocity and the turn rate. From `TWICE` on, it holds the averages of these averages.
+# the lateral velocity and the turn rate. From `TWICE` on, the memory holds the averages of these averages.
 NOW, RATE, CHANGE, NUMERATOR, DENOMINATOR, ONCE, TWICE, MEMORY = 0, 1, 2, 3, 4, 5, 8, 11
 
 

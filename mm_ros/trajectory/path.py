@@ -15,7 +15,7 @@ from mm_ros.body.types import F64, Trajectory, identity_pose
 from mm_ros.maths.signals import wrap
 
 SPACING_M = 0.005  # distance between two neighbouring points of the table of a path
-JOINS_M = 0.1  # if the start of a path is farther away than this, the character first walks to the start
+JOINS_M = 0.1  # distance from the start of a path above which the character first walks to the start
 MOST_KEYS = 20_000
 LONGEST_M = 5000.0  # maximum length of a path; a longer path would need too much memory
 
@@ -39,11 +39,11 @@ class PathSettings(Settings):
         "an entry that is 0 or missing.",
     )
     pauses: tuple[float, ...] = setting(
-        (0.0,), "Time for which the character stands at each key point [s]. Where the entry is 0 or missing, the "
-                "character does not stop."
+        (0.0,), "Time for which the character stands at each key point [s]. The character does not stop where "
+                "the entry of `pauses` is 0 or missing."
     )
     headings: bool = setting(
-        False, "If true, the character faces as the poses of the path are oriented. If false, the character faces "
+        False, "If true, the character faces as the poses of the path are oriented; if false, the character faces "
                "along the path."
     )
     loop: bool = setting(False, "If true, the character walks from the last key point to the first one, without end.")
@@ -254,7 +254,6 @@ class PathStage:
 
 
 def _filled(given: tuple[float, ...], n: int, default: float) -> F64:
-    """Return the first `n` values of a parameter; replace zeros and missing values by `default`."""
     out = np.full(n, default)
     out[: len(given)] = given[:n]
     out[out == 0] = default

@@ -2,10 +2,10 @@
 
 Fletcher 2023 computes the pitch of the camera, and then its yaw and horizontal shift, by constrained least squares. The
 camera does not move. Therefore this module keeps the sums of the least squares over time, which averages the noise of
-single pictures. Old pictures lose weight with a half-life. The sums are the matrix H = Σ w r qᵀ with weights w, where r
-is a point in room axes and q the same point in camera axes, both relative to their mean. For a given pitch and G = H
-Ry(pitch)ᵀ, the best yaw is atan2(G₁₀ − G₀₁, G₀₀ + G₁₁). The pitch is the one with the largest objective. The noise of
-the landmarks has zero mean in H, so the noise causes no constant error of the result.
+single pictures. The sums are the matrix H = Σ w r qᵀ with weights w, where r is a point in room axes and q the same
+point in camera axes, both relative to their mean. For a given pitch and G = H Ry(pitch)ᵀ, the best yaw is atan2(G₁₀ −
+G₀₁, G₀₀ + G₁₁). The estimated pitch is the one at which both sets of points agree best. The noise of the landmarks has
+zero mean in H, so the noise causes no constant error of the result.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def turned(p: F64, yaw: float, pitch: float, out: F64) -> None:
 
 @njit
 def _gain(h: F64, pitch: float) -> tuple[float, float]:
-    """Return the value of the objective at the given pitch, and the best yaw [rad] for this pitch."""
+    """Return how well room and camera agree at the given pitch, and the best yaw [rad] for this pitch."""
     c, s = math.cos(pitch), math.sin(pitch)
     across = c * h[1, 0] + s * h[1, 2] - h[0, 1]
     along = c * h[0, 0] + s * h[0, 2] + h[1, 1]
@@ -50,9 +50,7 @@ def best_yaw(h: F64, pitch: float) -> float:
 
 @njit
 def best_pitch(h: F64, low: float, high: float) -> float:
-    """Return the pitch [rad] with the largest objective, by a scan and then a golden-section search around the best
-    step.
-    """
+    """Return the pitch [rad] with which room and camera agree best, by a scan and a golden-section search."""
     step = (high - low) / PITCH_STEPS
     best, at = -1e300, low
     for i in range(PITCH_STEPS + 1):

@@ -21,7 +21,8 @@ STRIDES = (8, 16, 32, 32, 32)
 ANCHORS_A_CELL = 2
 OVERLAP = 0.3  # intersection over union above which two boxes show one person
 REGION_SCALE = 1.25  # ratio of the side of the region to the diameter of the circle around the person
-REFINE_WINDOW, REFINE_FROM = 3, 0.5  # distance in the heatmap [cells] and minimum of the peak that refine a landmark
+# A landmark is refined by the cells of the heatmap up to this distance [cells], if their peak is at least this high.
+REFINE_WINDOW, REFINE_FROM = 3, 0.5
 RAW_LANDMARKS = 39  # the landmark network returns 33 landmarks, two points of a circle, and four points not used here
 MIDDLE, RIM = 33, 34
 
@@ -78,10 +79,7 @@ def whole(image: U8) -> Region:
 
 
 def anchors() -> F64:
-    """Return the centres (2254, 2) of the cells of the detection network, as fractions of its input picture.
-
-    Each cell of each layer has two entries.
-    """
+    """Return the centres (2254, 2) of the cells of the detection network, as fractions of its input picture."""
     layers: dict[int, int] = {}
     for stride in STRIDES:
         layers[stride] = layers.get(stride, 0) + ANCHORS_A_CELL
@@ -163,7 +161,7 @@ def in_picture(points: F64, region: Region) -> F64:
 def decoded(raw: F32) -> tuple[F64, F64]:
     """Decode the output of the landmark network into positions (39, 2) and visibilities (39,) of points.
 
-    The positions are fractions of the region.
+    The positions are fractions of the region that the landmark network has read.
     """
     rows = raw.reshape(RAW_LANDMARKS, 5).astype(np.float64)
     visible = 1 / (1 + np.exp(-rows[:, 3]))

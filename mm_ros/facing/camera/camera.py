@@ -24,7 +24,7 @@ class Measurement(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """The facing that the filter predicts. It is used to distinguish a flipped picture from a turned body."""
+    """The facing that the filter predicts. This facing distinguishes a flipped picture from a turned body."""
 
     yaw: float
     sigma: float
@@ -80,7 +80,8 @@ class Camera:
     def _aligned_variance(self) -> float:
         """Variance [rad²] of the camera yaw by nose and wrists.
 
-        It is the noise of nose and wrists over their spread, plus the error that turns all landmarks together.
+        This variance depends on the noise and spread of nose and wrists, and on the error that turns all landmarks
+        together.
         """
         if self._spread <= 1e-9:
             return 1e6
@@ -119,8 +120,8 @@ class Camera:
         """Return the facing in one picture, and update the estimates by this picture.
 
         The result is None while the pose of the camera is not known, and for a rejected picture. `room` (3, 3) holds
-        the positions of nose and wrists by the trackers at the time of the picture. `tracked` (3,) is 1 for each of
-        them that was tracked, and else 0.
+        the positions of nose and wrists by the trackers at the time of the picture. `tracked` (3,) is 1 for a
+        tracked nose or wrist, and else 0.
         """
         dt = USUAL_STEP_S if self._last is None else min(max(t - self._last, 0.0), 0.2)
         self._last, self.taken = t, None
@@ -193,8 +194,8 @@ class Camera:
         return Fit(float(wrap_angle(yaw - self.yaw)), variance, np.array(miss2) * fitted.LOST_TO_FIT)
 
     def _judge(self, readings: tuple[Picture, ...], fits: list[Fit], expected: Expected) -> int | None:
-        """Return the index of the reading with the lowest cost. Return None if this reading does not fit, or if it is
-        flipped and its cost is not clearly lower.
+        """Return the index of the reading (as received or flipped) with the lowest cost. Return None if this reading
+        does not fit the trackers, or if it is flipped and its cost is not clearly lower.
         """
         misfits = [float((f.miss2 / self.noise**2).mean()) for f in fits]
         turns = [f.turn**2 / (f.variance + self.turn**2 + self.sigma**2) for f in fits]

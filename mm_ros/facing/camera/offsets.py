@@ -1,10 +1,10 @@
 """Learns the offsets of nose and wrists relative to headset and controllers, as corrections of the calibration.
 
 The nose and the wrists have two positions: one by the landmarks of a picture, and one by headset, controllers and
-calibration. Each picture shows the differences of these positions, except for a common shift of all three. In the axes
-of the devices, the offsets are the solution of a linear least-squares problem with nine unknowns. Old pictures lose
-weight in this problem, and ridge regression keeps the solution near the calibration. A tenth unknown is the body size
-that the pose estimator assumes, relative to the user's body. Without this unknown, an error of the size would be
+calibration. Each picture shows the differences between both positions, except for a common shift of all points. In the
+axes of the devices, the offsets are the solution of a linear least-squares problem with nine unknowns. Old pictures
+lose weight in this problem, and ridge regression keeps the solution near the calibration. A tenth unknown is the body
+size that the pose estimator assumes, relative to the user's body. Without this unknown, an error of the size would be
 learned as offsets. The learned offsets help little after an exact calibration, but clearly after a calibration with an
 error of 10 cm (docs/fusion.md).
 """

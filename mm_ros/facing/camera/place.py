@@ -43,8 +43,7 @@ class Place:
         self._observed_s = keep * self._observed_s + dt
 
     def yaw(self, near: float) -> tuple[float, float]:
-        """Return the camera yaw [rad] and its variance [rad²]. Of two opposite yaws, the one closer to `near` is taken.
-        """
+        """Return the camera yaw [rad] that is nearer to `near` than the opposite yaw, and its variance [rad²]."""
         if self._observed_s < fitted.PLACE_NEEDED_S:
             return near, math.inf
         s = self._without_place()
@@ -79,7 +78,6 @@ class Place:
         return float(_equation(nose, slope) @ np.concatenate([u, place])) / math.hypot(1.0, slope)
 
     def _without_place(self) -> F64:
-        """Return the matrix (2, 2) of the sums for u after elimination of e and f (Schur complement)."""
         m = self._m
         return np.asarray(m[:2, :2] - m[:2, 2:] @ np.linalg.solve(m[2:, 2:] + 1e-9 * np.eye(2), m[2:, :2]))
 

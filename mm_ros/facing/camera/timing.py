@@ -115,7 +115,7 @@ def compare(
     for k in range(DELAYS):
         then = t - FIRST_S - k * STEP_S
         if then > times[newest] or not at_time(times, rows, newest, count, then, row):
-            compared_s[k] = 0.0  # the comparison at this delay was interrupted and starts anew
+            compared_s[k] = 0.0  # the trackers have no sample for this delay, so its comparison starts anew
             continue
         compared_s[k] += dt
         signals(row, own)
@@ -161,8 +161,8 @@ class LatencyEstimator:
         return self.latency_s
 
     def _judge(self, dt: float) -> None:
-        """Select the most likely delay. Its cost is the sum of the logarithms of the variances of the differences,
-        because the noise of each signal is not known.
+        """Select the most likely delay, which has the lowest cost. The cost of a delay is the sum of the logarithms of
+        the variances of the differences, because the noise of each signal is not known.
         """
         complete = (self._compared_s > fitted.LATENCY_NEEDED_S) & (self._compared_s > 0.95 * self._compared_s.max())
         cost = np.where(complete, np.log(self._spreads + fitted.SURELY_M2).sum(1), np.inf)

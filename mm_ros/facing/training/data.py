@@ -103,7 +103,7 @@ def turned(motion: Motion, angle: float, to_xy: F64 | None = None) -> Motion:
 
 
 def chained(motions: list[Motion]) -> Motion:
-    """Join motions of one rate. Each motion is turned and moved so that it continues the motion before.
+    """Join motions into one session. Each motion is turned and moved so that it continues the motion before.
 
     Clips of a few seconds become sessions of about a minute. The averages over up to 15 s in the inputs of the network
     need such long sessions.
@@ -123,7 +123,7 @@ def chained(motions: list[Motion]) -> Motion:
 
 
 def sessions(motions: list[Motion], longest: int, rng: np.random.Generator) -> list[Motion]:
-    """Join random groups of 1 to `longest` motions of the same subject and rate. Each motion is used once."""
+    """Join random groups of 1 to `longest` motions of the same subject and rate. Each motion is in one group."""
     groups: dict[tuple[str, float], list[Motion]] = defaultdict(list)
     for i in rng.permutation(len(motions)):
         groups[motions[i].subject, motions[i].rate].append(motions[i])

@@ -65,7 +65,7 @@ class FacingNetwork(nn.Module):
         return ((x - self.mean) / self.scale).clamp(-CLIP, CLIP)
 
     def remembering(self, units: int) -> None:
-        """Add one recurrent member with a state of `units` numbers for each plain member, with the weights of it."""
+        """Add recurrent members with states of `units` numbers. Each starts with the weights of a plain member."""
         self.recurrent = RecurrentMembers(units, list(self.weights), list(self.biases))
 
     def members(self, x: Tensor) -> Tensor:
@@ -89,7 +89,7 @@ class FacingNetwork(nn.Module):
             if self.recurrent is not None and memory is not None:
                 parts.append(self.recurrent.read(self.normalized(own), memory[k]) * back)
         out = torch.cat(parts)
-        # The length of the vector (sine, cosine) has no meaning. Normalized, all members have the same weight.
+        # The vectors (sine, cosine) of all members get the length 1, so that all members have the same weight.
         directions = out[..., :2] / (out[..., :2].norm(dim=-1, keepdim=True) + TINY)
         return torch.cat([directions, out[..., 2:]], -1).mean(0)
 

@@ -118,7 +118,6 @@ def _layers(of: FacingNetwork | RecurrentMembers) -> list[tuple[Any, Any]]:
 
 
 def _both_images(graph: _Graph, network: FacingNetwork) -> str:
-    """Add the normalized inputs (2, N, D) of the motion and of its mirror image."""
     order, signs = mirror()
     image = graph.node("Gather", ["trackers", graph.indices("order", order)], "swapped", axis=1)
     image = graph.node("Mul", [image, graph.constant("signs", signs)], "mirrored")
@@ -131,7 +130,6 @@ def _both_images(graph: _Graph, network: FacingNetwork) -> str:
 
 
 def _heard(graph: _Graph, first: str, members: int, recurrent: RecurrentMembers) -> str:
-    """Add the first layer of all members (2 M, 2, N, W). The second half of the members also reads the state."""
     memory = _ticked(graph, recurrent)
     said = graph.node("MatMul", [memory, graph.half("hears", recurrent.remembered.detach().numpy()[:, None])], "said")
     halves = graph.indices("halves", [members, members])

@@ -1,9 +1,9 @@
 """The facing network of Ponton 2022, trained by the paper's Algorithm 1: r frames in a row, loss of the last one only.
 
-The network has two hidden layers of 32 units with ReLU. It is trained by the mean squared error on motion at 60 Hz,
-without augmentation. The training differs from the paper in three points. The optimizer is AdamW (decoupled weight
-decay). The batches and the learning rate are larger, because the training runs on one core. The previous prediction is
-fed back as a direction on the floor instead of six free numbers.
+The network has two hidden layers of 32 units with ReLU. The network is trained by the mean squared error on motion at
+60 Hz, without augmentation. The training differs from the paper in three points. The optimizer is AdamW (decoupled
+weight decay). The batches and the learning rate are larger, because the training runs on one core. The previous
+prediction is fed back as a direction on the floor instead of six free numbers.
 """
 
 from __future__ import annotations

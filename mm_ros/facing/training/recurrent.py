@@ -24,7 +24,7 @@ TICK = 0.0265  # minimum time between two ticks [s]; ticks are 33 ms apart at 90
 class RecurrentMembers(nn.Module):
     """Recurrent members, whose first layer also reads a state of `units` numbers.
 
-    At the start of the training they have the weights of plain members.
+    At the start of the training, recurrent members have the weights of plain members.
     """
 
     def __init__(self, units: int, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from mm_ros.body.types import TrackerFrame
 
 EVERY_NS = 1_000_000_000
-CLEARLY_NS = 100_000  # a difference between the clocks that is larger than the used one by this is used at once
+CLEARLY_NS = 100_000  # increase of the difference between the clocks that is applied at once
 
 
 class SteadyShift:

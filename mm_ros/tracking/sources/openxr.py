@@ -20,7 +20,7 @@ from mm_ros.tracking.sources.base import Source
 from mm_ros.tracking.sources.clocks import SteadyShift, in_clock
 
 RETRY_S = 0.5  # time between two attempts to connect
-HUNG_S = 1.0  # time without an answer of the runtime after which this is reported
+HUNG_S = 1.0  # time without an answer of the runtime after which the user gets a message
 
 
 class OpenXrSource(Source):
@@ -65,7 +65,7 @@ class OpenXrSource(Source):
             return f"the OpenXR runtime has not answered for {silent_s:.0f} s; restart the runtime"
         return self._trouble
 
-    # ---- runs in the thread
+    # ---- methods that run in the thread of OpenXR
 
     def _run(self) -> None:
         while not self._stop.is_set():

@@ -16,8 +16,8 @@ from mm_ros.tracking.simulation import Simulation, TrackerTrack, simulate_clip
 from mm_ros.tracking.sources.base import Source
 from mm_ros.tracking.truth import TruthTrack, truth_of_clip
 
-EARLY_NS = 1_000_000  # a sample may be returned earlier than its due time by this, because timers may be early
-TOO_OLD_S = 0.1  # samples that are overdue by more than this are skipped
+EARLY_NS = 1_000_000  # time by which a sample may be returned before its due time, because timers may be early
+TOO_OLD_S = 0.1  # maximum delay of a sample; later samples are skipped
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class PlayedSource(Source):
         self._next: Future[Segment | None] = self._maker.submit(next, self._segments, None)
 
     def poll(self, now_ns: int) -> TrackerFrame | None:
-        """Return the next sample that is due, or None. Its stamp is its due time, as from a device with a steady clock.
+        """Return the next sample that is due, or None. The stamp of a sample is its due time, not the time of the call.
         """
         if self._now is None:
             return None

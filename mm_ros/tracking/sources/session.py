@@ -1,4 +1,4 @@
-"""The source `session`, which plays a recorded session with present stamps. Its frames pass the gate again.
+"""The source `session`, which plays a recorded session with present stamps. The frames pass the gate again.
 
 The command `mm_ros replay` differs: it publishes the recorded stream unchanged and with the recorded stamps.
 """
@@ -20,8 +20,8 @@ from mm_ros.tracking.sources.base import Source
 
 PAUSE_NS = 1_000_000_000  # pause between the end of the session and its next repetition
 
-TOO_OLD_NS = 100_000_000  # samples that are overdue by more than this are skipped
-BACK_NS = 100_000_000  # if the clock goes back by more than this, the session starts again
+TOO_OLD_NS = 100_000_000  # maximum delay of a sample; later samples are skipped
+BACK_NS = 100_000_000  # minimum jump of the clock back in time after which the session starts again
 
 
 class SessionSource(Source):

@@ -18,7 +18,7 @@ from mm_ros.tracking.sources.clocks import SteadyShift, in_clock
 from mm_ros.tracking.sources.steamvr_process import frame_of
 
 RETRY_S = 1.0  # time from the end of the process to its next start
-HUNG_S = 3.0  # time without an answer of the process after which this is reported
+HUNG_S = 3.0  # time without an answer of the process after which the user gets a message
 
 
 class SteamVrSource(Source):

@@ -1,7 +1,7 @@
-"""The process that runs the OpenVR library. It prints one line of JSON per sample to stdout, until the pipe is closed.
+"""The process that runs the OpenVR library, and prints one line of JSON per sample until the pipe is closed.
 
-OpenVR runs in a process of its own for two reasons. The libraries of OpenVR and ROS can conflict in one process, so the
-project vive_ros2 separates them, too. And a process that hangs can be killed.
+OpenVR runs in a process of its own, because the libraries of OpenVR and ROS can conflict in one process. The project
+vive_ros2 separates them, too. Another reason is that a process that hangs can be killed.
 """
 
 from __future__ import annotations

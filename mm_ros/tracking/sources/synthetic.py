@@ -26,8 +26,7 @@ def synthetic_source(rate: float, seed: int, scale: float = 1.0) -> PlayedSource
 def first_segment() -> Segment:
     """Return the first segment of a synthetic user.
 
-    A process calls this function before it forks. Thus the compiled functions are loaded once, and the child processes
-    share them.
+    A process calls this function before it forks. Thus the child processes share the compiled functions.
     """
     return next(user_segments(SyntheticUser(0), NOISE))
 

@@ -9,8 +9,8 @@ from mm_ros.body.types import F64, HEAD_ROLE, TRACKED, R, TrackerFrame
 from mm_ros.tracking.sources import axes
 from mm_ros.tracking.sources.base import Source
 
-SILENT_S = 0.2  # a device is lost if its last pose is older than the last pose of the headset by more than this
-OTHER_CLOCK_S = 5.0  # a stamp that differs from the present time by more than this is from another clock
+SILENT_S = 0.2  # time by which the last pose of a lost device is older than the last pose of the headset
+OTHER_CLOCK_S = 5.0  # minimum difference between a stamp and the present time that shows another clock
 AXES = ("ros", "openxr")
 
 

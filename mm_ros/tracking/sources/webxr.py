@@ -46,7 +46,7 @@ class WebXrSource(Source):
         self._came_ns = 0
         self._shift = SteadyShift()
         self._polled: dict[int, int] = {}  # maps the stamp of a frame to the number that the page gave to the frame
-        self.hands = (False, False)  # true if the left (right) hand is tracked without a controller
+        self.hands = (False, False)  # whether the left hand and the right hand are tracked without a controller
 
     def open(self) -> None:
         self.server.start()
@@ -85,7 +85,7 @@ class WebXrSource(Source):
             return SILENT.get(tracker.visibility, why)
         return ""
 
-    # ---- runs in the server's thread
+    # ---- methods that run in the thread of the server
 
     def _take(self, page: Page, frame: PageFrame, stamp_ns: int) -> None:
         out = tracker_frame(frame, stamp_ns)
@@ -112,7 +112,7 @@ class WebXrSource(Source):
 
 
 def tracker_frame(frame: PageFrame, stamp_ns: int) -> TrackerFrame:
-    """Convert a frame of the page to a tracker frame. Its three devices have the first three roles."""
+    """Convert a frame of the page to a tracker frame. The three devices are headset, left and right controller."""
     out = TrackerFrame(stamp_ns)
     for role in range(HEAD_ROLE, 3):
         pose = ros_pose(frame.poses[7 * role : 7 * role + 7])
