@@ -60,8 +60,8 @@ class SharedLocator(_Locator):  # type: ignore[misc]
 def _save(self: Any, key: Any, data: Any) -> None:
     """Save compiled code in a file whose name contains the hash of the signature of the compiled function.
 
-    By default, numba numbers these files. If two processes compile one function for different argument types at the
-    same time, both could choose the same number, load the compiled code of the other process, and crash.
+    By default, numba numbers the files of compiled code. If two processes compile one function for different argument
+    types at the same time, both could choose the same number, load the code of the other process, and crash.
     """
     name = self._data_name(int(hashlib.sha256(repr(key).encode()).hexdigest()[:15], 16))
     self._save_data(name, data)

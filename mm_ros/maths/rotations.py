@@ -97,10 +97,7 @@ def wrap_angle(a: Any) -> Any:
 
 
 def forward_kinematics(parents: Array, positions: Array, rotations: Array) -> tuple[Array, Array]:
-    """Convert positions (…, J, 3) and rotations (…, J, 4) relative to parent joints to poses in the axes of joint 0.
-
-    The pose of joint 0 itself does not change, so the result is in the room if joint 0 is in the room.
-    """
+    """Convert positions (…, J, 3) and rotations (…, J, 4) from parent axes to the room; joint 0 must be in the room."""
     p, q = positions.copy(), rotations.copy()
     for j in range(1, len(parents)):
         k = parents[j]

@@ -40,10 +40,7 @@ def damp(x: Any, goal: Any, halflife: float, dt: float) -> Any:
 
 @njit
 def factors(halflife: float, dt: float) -> tuple[float, float, float, float]:
-    """Return the coefficients (xx, xv, vx, vv) of a spring step: x' = xx·x + xv·v and v' = vx·x + vv·v.
-
-    The position x is relative to the goal of the spring.
-    """
+    """Return the coefficients of a spring step towards 0: x' = xx·x + xv·v and v' = vx·x + vv·v."""
     y = _stiffness(halflife)
     t = min(max(dt, 0.0), 700.0 / y)  # avoids an underflow of exp(−y t)
     e = math.exp(-y * t)
@@ -73,10 +70,7 @@ def spring_angle(x: float, v: float, goal: float, halflife: float, dt: float) ->
 
 @njit
 def spring_velocity(x: Any, v: Any, a: Any, goal_velocity: Any, halflife: float, dt: float) -> Any:
-    """Move a position `x` whose velocity follows `goal_velocity` by a spring, as in the control by a joystick.
-
-    Return the new position, velocity and acceleration.
-    """
+    """Move a position `x` whose velocity follows `goal_velocity` by a spring; return the new (x, v, a)."""
     y = _stiffness(halflife)
     t = max(dt, 0.0)
     j0 = v - goal_velocity

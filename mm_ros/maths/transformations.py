@@ -1,7 +1,7 @@
 """Conversion between quaternions (w, x, y, z) and matrices or URDF angles, by the ROS package `tf_transformations`.
 
-pip cannot install `tf_transformations`. If it is missing, this module uses `transforms3d`, which gives the same numbers
-because `tf_transformations` calls it.
+pip cannot install `tf_transformations`. If this package is missing, the module calls `transforms3d` directly, which
+gives the same numbers because `tf_transformations` also calls `transforms3d`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,7 @@ URDF_AXES = "sxyz"  # roll, pitch and yaw are rotations about the fixed axes x, 
 
 
 def quaternion_from_matrix(rotation: Any) -> F64:
-    """Convert a rotation matrix (3, 3) with finite numbers to a quaternion with w ≥ 0.
-
-    If rounding errors make the matrix inexact, the result is the nearest rotation.
-    """
+    """Convert a matrix (3, 3) of finite numbers to the quaternion (w ≥ 0) of the nearest rotation."""
     if tf_transformations is None:
         return np.asarray(quaternions.mat2quat(rotation), np.float64)
     affine = np.eye(4)

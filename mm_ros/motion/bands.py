@@ -26,7 +26,7 @@ FINE = (
     ("crouch", 0.735, 0.0), ("deep_bend", 0.78, 0.0), ("low_bend", 0.825, 0.0), ("medium_bend", 0.87, 0.0), *_UPPER,
 )  # fmt: skip
 STRAIGHT = ("upright", "tip_toe")
-# Torso angle above which a person is bent. In 95 % of the upright frames of the CMU data, the angle is below 15°.
+# Torso angle above which a person is bent. In 95 % of the upright frames of the CMU data, the torso angle is below 15°.
 BENT_TORSO = np.radians(25)
 # Frames up to 0.5 s before the person bends also count as bent, because playback would continue to the bent pose.
 BEND_LEAD_S = 0.5
@@ -89,8 +89,8 @@ def band_index(ratios: Array, bands: Sequence[Band]) -> NDArray[np.int64]:
 def bands_of_frames(ratios: Array, torsos: Array, rate: float, bands: Sequence[Band]) -> NDArray[np.int64]:
     """Return the index of the height band of each frame in a clip, from head height ratios and torso angles [rad].
 
-    Frames with a bent torso are never in an upright band. Without this rule, a bent person on tiptoe would be in the
-    band "upright", because the head is at standing height (CMU clips 136_05 to 136_08).
+    Frames with a bent torso are never in an upright band. Otherwise, a bent person on tiptoe would be in the band
+    "upright", because the head is at standing height (as in the clips 136_05 to 136_08 of the CMU data).
     """
     index = band_index(smooth_ratios(ratios, rate), bands)
     highest = sum(b.name not in STRAIGHT for b in bands) - 1

@@ -37,12 +37,12 @@ class BuildOptions:
     kinds: bool = True  # whether each frame gets a tag for its kind of motion (walk, turn, …)
     stooped: float = 0.25  # maximum duration of bent copies (see stoop.py), as a share of the recorded motion
     contacts: ContactSettings = field(default_factory=ContactSettings)
-    # The search does not return the last 0.5 s of each clip. The matcher's parameter `end_margin` has the same value.
+    # The search does not return the last 0.5 s of each clip, as is the default of the matcher's parameter `end_margin`.
     ends_excluded_s: float = 0.5
     licence: str = ""
     functions: Functions = field(default_factory=dict)  # feature name → function, for features of kind "function"
     progress: Callable[[str, int, int], None] | None = field(default=None, compare=False)
-    # This function is called with each clip and each note that the cleaning made about the clip.
+    # A function that is called with a clip and a note, for each note that the cleaning makes about the clip
     remark: Callable[[Clip, Assumption], None] = field(default=lambda clip, note: None, compare=False)
 
 
@@ -123,10 +123,7 @@ def _piece_of(clip: Clip, touching: Array, layout: FeatureLayout, options: Build
 
 
 def local_velocities(clip: Clip) -> tuple[Array, Array]:
-    """Return the linear and angular velocities of all joints by central differences.
-
-    Velocities of the root are in the axes of the root; velocities of other joints are in the axes of their parents.
-    """
+    """Return velocities by central differences: of the root in its own axes, of other joints in those of parents."""
     velocities = central_difference(clip.positions, clip.rate)
     q = continuous(clip.rotations.astype(np.float64))
     angular = np.zeros((*q.shape[:-1], 3))
@@ -225,10 +222,7 @@ def _tags(pieces: list[_Piece], bands: Sequence[Any], options: BuildOptions) -> 
 
 
 def _own_tags(clip: Clip, kinds: bool) -> list[tuple[str, Array]]:
-    """Return the tags of a clip and their frames.
-
-    Kinds of motion such as "walk" are detected, unless the user has tagged parts of the clip with kinds of motion.
-    """
+    """Return the tags of a clip; kinds of motion are detected if the user has not tagged parts of it with kinds."""
     whole = [name for name, first, stop in clip.tags if first == 0 and stop == len(clip)]
     parts = [t for t in clip.tags if t[0] not in whole]
     motion_decides = kinds and not any(name in KINDS for name, _, _ in parts)

@@ -69,9 +69,6 @@ def contacts_of(clip: Clip, settings: ContactSettings | None = None) -> NDArray[
 
 
 def stances(flags: NDArray[np.bool_], shortest: int = 1) -> list[tuple[int, int]]:
-    """Return the first frame, and the frame after the last, of each contact of one foot.
-
-    Contacts of fewer than `shortest` frames are left out.
-    """
+    """Return the first frame and the frame after the end of each foot contact of at least `shortest` frames."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], flags, [False]]).astype(np.int8)))
     return [(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True) if b - a >= shortest]

@@ -24,8 +24,8 @@ class MotionDatabase:
     """Motion clips with a total of N frames, at one frame rate and on one skeleton. Arrays may be memory-mapped.
 
     Joint 0 is the virtual root, which is on the floor and rotates about the vertical only. The pose of the virtual root
-    is in the room of the recording, and its velocities are in its own axes. Poses and velocities of other joints are
-    relative to their parent joints.
+    is in the room of the recording, and its velocities are in its own axes. The poses and velocities of all joints
+    except the root are relative to their parent joints.
     """
 
     skeleton: Skeleton

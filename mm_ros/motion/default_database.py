@@ -15,7 +15,7 @@ from mm_ros.motion.features import FeatureLayout
 from mm_ros.motion.files import SUFFIX, write_database
 from mm_ros.motion.procedural import make_clips
 
-# This function reports progress: it is called with the activity, the number of finished items, and the total number.
+# A function that reports progress; its arguments are the activity, the number of finished items, and their total number
 Progress = Callable[[str, int, int], None]
 SEED = 0
 # Modules whose code determines the content of the default database. After a change in one of them, the database is
@@ -59,14 +59,12 @@ def _make(path: Path, layout: FeatureLayout, report: Progress) -> None:
 
 
 def _forget_older(kept: Path) -> None:
-    """Delete older default databases that are unused; processes that have a deleted file open can still read it."""
     for path in unused(kept.parent, f"procedural-*{SUFFIX}"):
         if path != kept:
             path.unlink(missing_ok=True)
 
 
 def _key(layout: FeatureLayout) -> str:
-    """Return a hash of the feature layout and of the source code that makes the database."""
     package = Path(mm_ros.base.__file__).parents[1]
     digest = hashlib.sha256(f"{SEED} {layout}".encode())
     for pattern in _MADE_OF:

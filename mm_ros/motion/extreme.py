@@ -35,10 +35,7 @@ def extreme_frames(clip: Clip) -> dict[str, NDArray[np.bool_]]:
 
 
 def lifted_legs(positions: Array, skeleton: Skeleton, speed: Array) -> NDArray[np.bool_]:
-    """Return for each frame whether a leg is lifted higher than in walking or running at the given speed (F,) [m/s].
-
-    The joint positions (F, J, 3) are in the room.
-    """
+    """Return for each frame whether a leg is lifted higher than in walking or running at the speed (F,) [m/s]."""
     size, feet = skeleton.leg_length / LEG_M, [LEFT_FOOT, RIGHT_FOOT]
     lift = (positions[:, feet, 2] - skeleton.rest_positions()[feet, 2]).max(1) / size
     return np.asarray(lift > LIFTED_M + LIFT_OF_SPEED * np.maximum(speed / size - SLOW, 0.0))

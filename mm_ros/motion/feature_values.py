@@ -79,10 +79,7 @@ def at_time(values: F64, frames: float, grow: bool) -> F64:
 
 
 def at_rotation(q: F64, frames: float) -> F64:
-    """Return the rotations (F, 4) at the time `frames` after each frame, by interpolation.
-
-    Beyond the ends of the clip, the rotations are constant.
-    """
+    """Return the rotations (F, 4) at the time `frames` after each frame; beyond the clip's ends they are constant."""
     at = np.clip(np.arange(len(q)) + frames, 0, len(q) - 1)
     i = np.minimum(at.astype(np.int64), max(len(q) - 2, 0))
     a, b = q[i], q[np.minimum(i + 1, len(q) - 1)]

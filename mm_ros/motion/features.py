@@ -1,4 +1,4 @@
-"""Description of the feature vector that motion matching compares. All modules take the order of columns from here."""
+"""Description of the feature vector that motion matching compares; all modules take the order of columns from here."""
 
 from __future__ import annotations
 
@@ -34,10 +34,7 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Feature:
-    """A feature: a group of columns of the feature vector, in the axes of the root.
-
-    Only features of the desired trajectory have `times` [s], which are negative for the past.
-    """
+    """A group of columns of the feature vector, in the axes of the root; `times` [s] are negative for the past."""
 
     name: str
     kind: str
@@ -100,10 +97,7 @@ class FeatureLayout:
 
     @property
     def trajectory_times(self) -> tuple[float, ...]:
-        """Sorted future times [s] at which the features need the desired trajectory.
-
-        The times are HORIZON_S if the layout has no features of the trajectory.
-        """
+        """Sorted future times [s] at which the features need the desired trajectory; HORIZON_S if there are none."""
         return tuple(sorted({t for f in self.features if f.is_trajectory for t in f.times if t > 0})) or HORIZON_S
 
     def column_weights(
@@ -153,8 +147,8 @@ HORIZON_S = (1 / 3, 2 / 3, 1.0)
 def default_layout() -> FeatureLayout:
     """Return the built-in feature layout for headset users, with the 27 columns of Holden 2020 and Ponton 2022.
 
-    Features of the desired trajectory have larger weights than features of the body. With these weights the avatar
-    follows the user more closely, but its transitions are less smooth (docs/matching.md).
+    Features of the desired trajectory have larger weights than features of the body, so that the avatar follows the
+    user more closely. The transitions are less smooth in return (docs/matching.md).
     """
     layout = FeatureLayout(
         (
@@ -174,7 +168,7 @@ def default_layout() -> FeatureLayout:
 def steered_layout() -> FeatureLayout:
     """Return the feature layout for a character that is steered without a headset.
 
-    The layout is the default layout with the additional feature `trajectory_velocity`. Without this feature, a stop and
-    a reversal of direction could have the same future positions (benchmarks/2026-11-steering.md).
+    The layout is the default layout with the additional feature `trajectory_velocity`. The velocity distinguishes a
+    stop from a reversal of direction with the same future positions (benchmarks/2026-11-steering.md).
     """
     return FeatureLayout((*default_layout().features, Feature(VELOCITY, VELOCITY, times=HORIZON_S, weight=1.0)))

@@ -39,7 +39,7 @@ _ARRAYS = (
     "positions", "rotations", "velocities", "angular_velocities", "contacts", "head_height_ratio",
     "range_starts", "range_stops", "tags", "features", "feature_mean", "feature_std",
 )  # fmt: skip
-_SEARCHED = "range_starts"  # the search reads this array and the following ones; playback reads the arrays before it
+_SEARCHED = "range_starts"  # the search reads the arrays from "range_starts" on; playback reads the others
 _DTYPE = re.compile(r"[<|][fiu][1248]")
 
 
@@ -123,7 +123,7 @@ def _header(path: Path) -> tuple[dict[str, Any], int, int]:
 def read_database(path: str | Path, on_damage: Callable[[str], None] | None = None) -> MotionDatabase:
     """Read a database from a file. Its arrays are memory-mapped, so that several processes share their memory.
 
-    The function compares the checksums of all arrays, and stores in the cache folder that a file is not damaged. If
+    The checksums of all arrays are checked once, and the cache folder stores that the file is not damaged. If
     `on_damage` is given, a thread checks the poses later, and calls `on_damage` with a message if they are damaged.
     """
     path = Path(path)

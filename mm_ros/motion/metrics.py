@@ -2,8 +2,8 @@
 
 The arguments are joint positions (F, J, 3) and rotations (F, J, 4) of F frames in the room, and foot contacts (F, 2).
 Most functions whose name ends in a unit return one number per frame, per stance or per event. The function `summarise`
-returns the mean, the median and percentiles of these numbers. Metrics of the feet and of sudden movements are in the
-file motion/metrics_feet.py.
+returns the mean, the median and percentiles of the values of a metric. Metrics of the feet and of sudden movements are
+in the file motion/metrics_feet.py.
 """
 
 from __future__ import annotations
@@ -106,10 +106,7 @@ def root_position(positions: Array) -> F64:
 
 
 def lean_deg(matched: Array, published: Array) -> F64:
-    """Return the angle between the torso of the matched pose and the torso of the published pose.
-
-    The direction of a torso is that of the line from hips to neck.
-    """
+    """Return the angle between the torsos (lines from hips to neck) of the matched and the published pose."""
     a = rot.unit(np.asarray(matched, np.float64)[:, NECK] - matched[:, HIPS])
     b = rot.unit(np.asarray(published, np.float64)[:, NECK] - published[:, HIPS])
     return np.asarray(np.rad2deg(np.arctan2(np.linalg.norm(np.cross(a, b), axis=-1), (a * b).sum(-1))))
@@ -157,7 +154,6 @@ def _nearest_crossing(speed: F64, level: float, at: int, window: int) -> float:
 
 
 def _speed(positions: F64, dt: float) -> F64:
-    """Return the speed of horizontal positions, smoothed over 0.2 s so that swaying does not count as a start."""
     n = max(round(0.2 / dt), 1)
     if len(positions) < 2:
         return np.zeros(len(positions))

@@ -30,7 +30,7 @@ SHORTEST_STANCE_S = 0.15  # minimum duration [s] of a foot contact that counts a
 SKATE_HEIGHT, SKATE_SPEED = 0.04, 0.15  # a foot skates if its toe is lower [m] and faster [m/s] than these limits
 # A pop is a joint acceleration above 1.5 times the acceleration limit. Several pops within 0.2 s count as one pop.
 POP_MARGIN, POP_TOGETHER_S = 1.5, 0.2
-# Joints that are excluded from pops: trackers determine the head and the hands, and the root is not part of the body.
+# Joints in which pops do not count: trackers determine the head and the hands, and the root is not part of the body.
 ON_TRACKERS = (ROOT, HEAD, LEFT_HAND, RIGHT_HAND)
 
 
@@ -130,7 +130,7 @@ def _accelerations(positions: Array, dt: float) -> F64:
 def acceleration_limit(clips: Any, dt: float = 1 / 60) -> float:
     """Return the 99.9th percentile of the joint accelerations in all clips, given as joint positions (F, J, 3).
 
-    A joint acceleration above 1.5 times this limit counts as a pop.
+    A pop is a joint acceleration above 1.5 times the returned limit.
     """
     every = [_accelerations(p, dt).ravel() for p in clips if len(p) > 2]
     return float(np.percentile(np.concatenate(every), 99.9)) if every else float("nan")
@@ -145,10 +145,7 @@ def pop_frames(positions: Array, limit: float, dt: float = 1 / 60) -> NDArray[np
 
 
 def pops_per_min(positions: Array, limit: float, dt: float = 1 / 60) -> float:
-    """Return the number of pops per minute, see `pop_frames`.
-
-    `limit` is the result of `acceleration_limit` for the true motion or for the database, whichever is larger.
-    """
+    """Return the number of pops per minute; a pop is a joint acceleration above 1.5 times `limit`."""
     return len(pop_frames(positions, limit, dt)) / (len(positions) * dt / 60)
 
 

@@ -25,13 +25,13 @@ _BROKEN = (
     zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError, ValueError,
     IndexError, KeyError, OverflowError, struct.error, AssertionError,
 )  # fmt: skip
-# Motion files become about 5 times smaller in an archive, and files with a constant pose 100 times smaller. Archives
-# that exceed this ratio and the first limit in bytes, or the number of files, are refused.
+# Motion files become about 5 times smaller in an archive, and files with a constant pose 100 times smaller. An archive
+# is refused if it unpacks to more than 100 times its size (and more than 256 MiB), or to more than 100,000 files.
 LEAST_MOST_BYTES, MOST_GROWTH, MOST_FILES = 256 << 20, 100, 100_000
 _WANTED = (".bvh", ".csv", ".txt", ".yaml", ".json")
 
 
-BESIDE = Path(__file__).resolve().parents[3] / "shared" / "data"  # folder beside the project folder
+BESIDE = Path(__file__).resolve().parents[3] / "shared" / "data"  # the folder shared/data beside the project
 WHAT_IT_IS = (
     "It is CMU motion capture (free, from mocap.cs.cmu.edu; BVH: the cgspeed conversion), in folders or archives "
     "named cmu_locomotion and cmu_general. Set MM_ROS_DATA to the folder that contains them"
@@ -45,7 +45,7 @@ PROCEDURAL_NOTE = (
 def has_data() -> bool:
     """Return whether the shared motion data is expected to exist.
 
-    The data is expected if the environment variable MM_ROS_DATA is set. A wrong path in it then causes an error.
+    The data is expected if the environment variable MM_ROS_DATA is set. A wrong path in MM_ROS_DATA causes an error.
     """
     return bool(os.environ.get("MM_ROS_DATA")) or BESIDE.is_dir()
 

@@ -128,7 +128,6 @@ def _posture(clip: Clip, upright: tuple[Array, Array], depth: float) -> tuple[Ar
 
 
 def _from_hips(clip: Clip, turned: Array, hips: Array) -> dict[int, Array]:
-    """Return the positions of trunk, head and hip joints in the room for new joint rotations `turned` (F, J, 4)."""
     out = {HIPS: hips}
     for j in (*_PITCH, *LEGS):
         if j != HIPS:
@@ -138,7 +137,6 @@ def _from_hips(clip: Clip, turned: Array, hips: Array) -> dict[int, Array]:
 
 
 def _pitched(q: Array, pitch: float) -> Array:
-    """Pitch trunk, head and shoulders forward; return the rotations of all joints (F, J, 4) in the room."""
     left = rot.rotate(q[:, 0], np.tile([0.0, 1.0, 0.0], (len(q), 1)))
     out = q.copy()
     for j, share in _PITCH.items():
@@ -149,9 +147,7 @@ def _pitched(q: Array, pitch: float) -> Array:
 
 
 def _sink(clip: Clip, tops: dict[int, Array], old: Array, least: float) -> Array:
-    """Return how far the pelvis must move down (F,) so that both legs reach their old ankle positions, but at least
-    `least`; the values are smooth over time.
-    """
+    """Return how far the pelvis must move down (F,) so that both legs reach their old ankle positions."""
     lacking = np.full(len(old), least)
     for upper, top in tops.items():
         foot = upper + 2

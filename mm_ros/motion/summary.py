@@ -67,10 +67,7 @@ def of_database(database: MotionDatabase) -> Summary:
 
 
 def heat(summary: Summary) -> tuple[F64, F64, F64]:
-    """Return the seconds of motion in each cell of the heat map, and the limits of its rows and columns [m/s].
-
-    Rows are velocities forward, columns are velocities to the left.
-    """
+    """Return the seconds of motion in each cell of velocity (forward, left), and the limits of the cells [m/s]."""
     ahead, left = (np.arange(a, b + CELL / 2, CELL) for a, b in (AHEAD, ACROSS))
     counts, _, _ = np.histogram2d(summary.velocities[:, 0], summary.velocities[:, 1], (ahead, left))
     per_frame = summary.seconds / max(len(summary.velocities), 1)
@@ -157,7 +154,6 @@ def doubts(database: MotionDatabase) -> list[str]:
 
 
 def _some_joints(database: MotionDatabase) -> F64:
-    """Return the joint positions (n, J, 3) relative to the root in every sixth frame (EVERY)."""
     p = np.asarray(database.positions[::EVERY], np.float64)
     q = np.asarray(database.rotations[::EVERY], np.float64)
     p[:, 0], q[:, 0] = 0.0, (1.0, 0.0, 0.0, 0.0)
@@ -176,7 +172,6 @@ def _hand_speed(database: MotionDatabase) -> F64:
 
 
 def _untagged(database: MotionDatabase) -> float:
-    """Return the share of frames in which a leg is lifted high but the frame does not have the tag HIGH_LEG."""
     speed = np.linalg.norm(np.asarray(database.velocities[::EVERY, 0, :2], np.float64), axis=1)
     lifted = lifted_legs(_some_joints(database), database.skeleton, speed)
     bit = database.tag_bit(HIGH_LEG) if HIGH_LEG in database.tag_names else 0

@@ -99,7 +99,7 @@ def mask_of(text: str, tag_names: Sequence[str]) -> Mask:
         return ANY_FRAME
     all_of = any_of = none_of = 0
     for wanted, unwanted in _clauses(node, True):
-        if wanted & unwanted:  # this condition ("a or not a") is always true
+        if wanted & unwanted:  # "a or not a" is always true, so the condition is left out
             continue
         if unwanted:
             if wanted or unwanted & (unwanted - 1):
@@ -122,10 +122,7 @@ def _too_complex(text: str) -> MmRosError:
 
 
 def _clauses(node: _Node, sign: bool) -> list[tuple[int, int]]:
-    """Return conditions that must all hold (conjunctive normal form).
-
-    A condition holds if a tag of its first bits is present, or if a tag of its second bits is absent.
-    """
+    """Return conditions that must all hold: one of the first bits is present, or one of the second bits is absent."""
     if node[0] == "tag":
         return [(1 << node[1], 0) if sign else (0, 1 << node[1])]
     if node[0] == "not":

@@ -1,7 +1,4 @@
-"""The search engine `boxes`: bounding boxes of 64 and of 16 consecutive frames (Holden 2020; Ponton 2022).
-
-A box is skipped if even its nearest point costs more than the best frame so far.
-"""
+"""The search engine `boxes`: bounding boxes of 64 and of 16 consecutive frames (Holden 2020; Ponton 2022)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Validation of a stored search index, because compiled code uses its numbers as array indices without bounds checks.
 
-Wrong frame numbers, child numbers, levels or sizes would cause access outside the arrays. Wrong codes or tags cannot
-cause such access, so this module does not check them; the checksums of the file detect them (base/checksums.py).
+Wrong frame numbers, child numbers, levels or sizes would cause access outside the arrays. Codes and tags are not
+checked, because wrong ones only cause wrong results; the checksums of the file detect damage (base/checksums.py).
 """
 
 from __future__ import annotations

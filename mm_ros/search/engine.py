@@ -72,10 +72,7 @@ def batch_at(
     all_of: Any, any_of: Any, none_of: Any,
     frames: Any, costs: Any,
 ) -> Any:  # fmt: skip
-    """Search for each row of `queries`; `weights` has one row per query, or a single row for all queries.
-
-    Return the number of the first query that is not valid, or -1 if all queries are valid.
-    """
+    """Search for each row of `queries`; return the number of the first invalid query, or -1 if all are valid."""
     for i in range(queries.shape[0]):
         w = weights[i if weights.shape[0] > 1 else 0]
         frames[i], costs[i] = search_at(
@@ -98,10 +95,7 @@ def _compile_once() -> None:
 
 
 def seal(name: str, corpus: Corpus) -> U64:
-    """Return checksums of the engine's name, the index format and the searched data.
-
-    A stored index contains these checksums and is used only if they are unchanged.
-    """
+    """Return checksums of engine, index format and data; a stored index with other checksums is not used."""
     head = f"{name} {FORMAT} {corpus.features.shape} {corpus.starts.tolist()} {corpus.searchable_stops.tolist()}"
     return np.array([crc32(head.encode()), crc32(corpus.features.data), crc32(corpus.tags.data)], np.uint64)
 
@@ -208,8 +202,8 @@ class Engine:
     ) -> tuple[NDArray[np.int64], F32, F32]:
         """Return the `k` frames with the lowest costs, their costs (k,), and the share of each column (k, D).
 
-        Any two of these frames are at least `apart_frames` apart. The method computes the cost of every frame, so it is
-        too slow for real-time matching; it is meant for the analysis of single matches.
+        Any two returned frames are at least `apart_frames` apart. The method is meant for the analysis of matches; it
+        is too slow for real-time matching, because it computes the cost of every frame.
         """
         query, w = _floats("query", query_normalized), _floats("weights", weights)
         self.search(query, w, mask=mask)  # this call raises MmRosError for invalid arguments

@@ -129,7 +129,7 @@ def bad_input(dimensions: int, query: F32, weights: F32, bound: float) -> int:
         return BAD_LENGTH
     query_sum = np.float32(0)
     for c in range(dimensions):
-        query_sum += query[c] - query[c]  # this difference is 0 for finite numbers, and NaN for NaN and infinity
+        query_sum += query[c] - query[c]  # the difference of a number and itself is NaN for NaN and infinity
         if not (weights[c] >= 0 and weights[c] <= LARGEST):
             return BAD_WEIGHT
     if query_sum != 0:
@@ -139,7 +139,7 @@ def bad_input(dimensions: int, query: F32, weights: F32, bound: float) -> int:
 
 @njit(inline="always", **LEAN)
 def frame_cost(features: F32, query: F32, weights: F32, frame: int) -> Any:
-    """Return the cost of a frame. The cost that an engine returns must be bit-identical to this value."""
+    """Return the cost of a frame, to which the cost that a search engine returns must be bit-identical."""
     cost = np.float32(0)
     for c in range(features.shape[1]):
         difference = query[c] - features[frame, c]

@@ -31,7 +31,7 @@ MOST_BYTES = 2_000_000_000  # maximum size of a file in bytes, which is about fo
 MOST = 1e9  # maximum length or angle in a file; squares of larger numbers may overflow
 DEEPEST, MOST_JOINTS = 200, 5000  # maximum number of joints in a chain and in a skeleton
 _LOOKED_AT = 100  # approximate number of frames that decide whether positions are in the axes of the room
-# Common frame rates [Hz], the most common one first. If a rounded frame time fits several rates, it means the first.
+# Common frame rates [Hz], the most common one first. A rounded frame time that fits several rates means the first one.
 USUAL_RATES = (120, 60, 30, 100, 240, 90, 72, 50, 25, 24, 48, 200, 180, 150, 15, 20, 40, 80, 250, 300, 10)
 
 
@@ -87,10 +87,7 @@ class Bvh:
         return out
 
     def _in_room(self, joint: int, motion: F64, given: F64, meanings: NDArray[np.int8]) -> bool:
-        """Return whether the positions of a joint are in the axes of the room.
-
-        Positions in the axes of the room are far longer than the bone, but about a bone's length from the parent joint.
-        """
+        """Return whether the positions of a joint are in the axes of the room, where the parent joint is near them."""
         away = float(np.linalg.norm(self.offsets[joint]))
         length = float(np.median(np.linalg.norm(given, axis=1)))
         varies = float(np.ptp(given, axis=0).max()) > 0.3 * length
@@ -123,8 +120,8 @@ def rate_of(frame_time: float, text: str = "") -> float:
     """Return the frame rate in Hz for the frame time [s] in a file, which is written as `text`.
 
     Files often state a frame time with few digits, either rounded ('0.033' means 30 Hz) or truncated ('0.0166' means
-    60 Hz). Therefore the function returns a common frame rate if the frame time fits one. Otherwise it returns the
-    reciprocal of the frame time, rounded to a whole number if the difference is small.
+    60 Hz). If the frame time fits a common frame rate, the function returns the common rate. If it fits none, the
+    function returns the reciprocal of the frame time, rounded to a whole number if the difference is small.
     """
     allowed = usual_rates(frame_time, text)
     if allowed:
@@ -141,7 +138,7 @@ def usual_rates(frame_time: float, text: str = "") -> list[float]:
     allowed = [float(rate) for rate in USUAL_RATES if abs(1 / rate - frame_time) <= slack]
     if not allowed:
         allowed = [float(rate) for rate in USUAL_RATES if 0 < 1 / rate - frame_time < 2 * slack]
-    # Rates that match exactly come first; the sort keeps the order of all others.
+    # Frame rates that match exactly come first; the sort keeps the order of all others.
     return sorted(allowed, key=lambda rate: abs(1 / rate - frame_time) > 1e-9)
 
 
@@ -204,7 +201,7 @@ class _Reader:
     # --- hierarchy ---------------------------------------------------------------------------------------------------
 
     def hierarchy(self, lines: list[str]) -> None:
-        stack: list[int] = []  # joints with an open brace; the number of end site e is -1 - e
+        stack: list[int] = []  # joints and end sites with an open brace; -1 is end site 0
         pending: int | None = None  # joint whose opening brace has not been read yet
         for self.line, text in enumerate(lines[:-1], 1):
             for part in re.split(r"([{}])", text):

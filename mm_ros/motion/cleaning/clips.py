@@ -31,7 +31,7 @@ _Y_FLIPPED = np.array([1, -1, 1], np.float32)
 
 @dataclass(frozen=True)
 class RootSettings(Settings):
-    smooth: bool = setting(True, "Smooth the virtual root. Otherwise the root's path is as rough as that of the hips.")
+    smooth: bool = setting(True, "Smooth the virtual root. A root that is not smoothed follows the hips exactly.")
     position_window_s: float = setting(
         31 / 60, "Filter window of the root's position. Larger values make its path smoother.", "s", 0.0, 10.0
     )

@@ -43,7 +43,7 @@ class Glitch(NamedTuple):
 
 
 def glitches(positions: Array, names: list[str], rate: float) -> list[Glitch]:
-    """Find glitches: times in which joints move faster than those of a person can.
+    """Find glitches, which are times in which a joint moves faster than any person can move.
 
     Joint 0 of the `positions` (F, K, 3) in metres must be the hips.
     """
@@ -82,7 +82,7 @@ def glitches(positions: Array, names: list[str], rate: float) -> list[Glitch]:
 
 
 def flickers(rotations: Array, rate: float) -> list[tuple[int, int]]:
-    """Find ranges of frames in which the rotations (F, 4) of a joint oscillate faster than those of an ankle can."""
+    """Find ranges of frames in which the rotations (F, 4) of a joint oscillate faster than an ankle can move."""
     if len(rotations) < 5:
         return []
     steps = rot.log(rot.multiply(rot.inverse(rotations[:-1]), rotations[1:]))
@@ -110,7 +110,6 @@ def _near(positions: Array, first: int, stop: int, rate: float) -> bool:
 
 
 def _around(speeds: Array, radius: int) -> Array:
-    """Return for each frame the median speed in the frames up to `radius` before and after it."""
     padded = np.concatenate([np.repeat(speeds[:1], radius, 0), speeds, np.repeat(speeds[-1:], radius, 0)])
     return np.median(np.lib.stride_tricks.sliding_window_view(padded, 2 * radius + 1, axis=0), axis=-1)
 

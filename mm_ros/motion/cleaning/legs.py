@@ -68,7 +68,6 @@ def with_toes_at(clip: Clip, targets: Array) -> Clip:
 
 
 def _lengths(hip: Array, knee: Array, ankle: Array) -> tuple[Array, Array]:
-    """Return the distance from hip to ankle (F, 1) and its maximum (F, 1), for each frame."""
     bones = np.linalg.norm(knee - hip, axis=-1, keepdims=True) + np.linalg.norm(ankle - knee, axis=-1, keepdims=True)
     return np.linalg.norm(ankle - hip, axis=-1, keepdims=True), bones * _REACH
 

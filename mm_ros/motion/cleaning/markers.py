@@ -84,7 +84,6 @@ def mended(clip: Clip) -> Clip:
 
 
 def _hardness(q: F64, rate: float) -> F64:
-    """Return the angular acceleration (F, …) in rad/s²; it is 0 in the first and the last frame."""
     out = np.zeros(q.shape[:-1])
     if len(q) > 2:
         steps = rot.log(rot.multiply(rot.inverse(q[:-1]), q[1:]))
@@ -93,10 +92,7 @@ def _hardness(q: F64, rate: float) -> F64:
 
 
 def _strikes(q: F64, rate: float) -> list[tuple[int, int]]:
-    """Return the first frame, and the frame after the last, of each short jump of rotations.
-
-    An acceleration above STRUCK is a jump if it falls below STRUCK / 2 when the frames are interpolated.
-    """
+    """Return ranges of frames whose acceleration is above STRUCK, and below STRUCK / 2 if they are interpolated."""
     hard, longest, out = _hardness(q, rate).max(1), round(LONGEST_STRIKE_S * rate), []
     struck = np.flatnonzero(hard > STRUCK)
     for group in np.split(struck, np.flatnonzero(np.diff(struck) > longest) + 1) if len(struck) else []:
@@ -116,7 +112,7 @@ def _strikes(q: F64, rate: float) -> list[tuple[int, int]]:
 def with_repaired_legs(clip: Clip) -> Clip:
     """Interpolate feet and shins in frames in which a foot points backward, as in all jogs of CMU subject 104.
 
-    The shin is also wrong in these frames, because the recording software used a wrong ankle marker.
+    If a foot points backward, its shin is also wrong, because the recording software used a wrong ankle marker.
     """
     rotations = clip.rotations.copy()
     for foot in (LEFT_FOOT, RIGHT_FOOT):
@@ -139,10 +135,7 @@ def _roll_back(rotations: Array, foot: int, bone: Array) -> None:
 
 
 def _wrong_ankles(q: F64, rate: float) -> Any:
-    """Return ranges of frames (N, 2) with a wrong ankle.
-
-    The ranges include adjacent frames in which the ankle is fast, and one more frame on each side.
-    """
+    """Return ranges of frames (N, 2) with a wrong ankle, including adjacent frames in which the ankle is fast."""
     wrong = np.linalg.norm(rot.log(q), axis=-1) > FARTHEST_ANKLE
     fast = np.linalg.norm(rot.log(rot.multiply(rot.inverse(q[:-1]), q[1:])), axis=-1) * rate > FASTEST_ANKLE
     # If the ankle rotates fast between two frames, and one of the frames is wrong, the other frame is wrong, too.
@@ -158,10 +151,7 @@ def _wrong_ankles(q: F64, rate: float) -> Any:
 
 
 def _bridge(q: F64, first: int, stop: int) -> F64:
-    """Return interpolated rotations for the frames from `first` to `stop` − 1, on a cubic Hermite curve.
-
-    If there are no frames before or after the gap, the rotations are extrapolated with a decreasing velocity.
-    """
+    """Return interpolated rotations for the frames from `first` to `stop` − 1, on a cubic Hermite curve."""
     n, frames = stop - first, len(q)
     if n >= frames:
         return np.repeat(q[:1], n, axis=0)

@@ -3,7 +3,7 @@
 The conversion needs a reference posture. The reference posture is the zero pose of the file if this pose is close to a
 T-pose. Otherwise, the reference posture is the first frame if it is close to a T-pose, or else the mean of all upright
 frames. The conversion rotates the arms and legs of the reference posture to those of a T-pose. The rotation of each
-joint in this T-pose is then subtracted from its rotations in all frames.
+joint in the T-pose is then subtracted from the rotations of the joint in all frames.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _SPINE = (SPINE, CHEST, UPPER_CHEST, NECK, HEAD)
 
 @dataclass(frozen=True)
 class ActorModel:
-    """Parameters of the conversion of all files of an actor (a recorded person).
+    """Parameters of the conversion of all files of a recorded person (an actor).
 
     A position p in a file becomes unit_to_m · room_from_file · p; a rotation r becomes room_from_file · r · rest⁻¹.
     """
@@ -68,10 +68,7 @@ def posed(local_offsets: Array, parents: Array, rotations: Array) -> Array:
 
 
 def t_likeness(p: Array, nodes: dict[str, int]) -> tuple[float, Array]:
-    """Return how close a posture is to a T-pose or A-pose, and the rotation that turns its facing to +x.
-
-    The closeness is the largest angle in degrees between a limb and the same limb in a T-pose.
-    """
+    """Return the largest angle [°] between a limb and that of a T-pose, and the rotation of the posture to face +x."""
     trunk = p[nodes["head"]] - p[nodes["hips"]]
     left = p[nodes["left_upper_leg"]] - p[nodes["right_upper_leg"]]
     if min(np.linalg.norm(trunk), np.linalg.norm(left)) < 1e-9:
@@ -101,9 +98,7 @@ def t_likeness(p: Array, nodes: dict[str, int]) -> tuple[float, Array]:
 
 
 def _snapped(v: Array) -> Array:
-    """Replace a direction by the nearest axis if their angle is below 25°, so that an inclined spine does not tilt
-    the room.
-    """
+    """Replace a direction by the nearest axis if the angle between them is below 25°, as for an inclined spine."""
     k = int(np.argmax(np.abs(v)))
     axis = np.zeros(3)
     axis[k] = np.sign(v[k])
@@ -136,7 +131,6 @@ def make_model(
 
 
 def _limb_turns(bvh: Bvh, joints: JointMap, p: Array, drop: float) -> Array:
-    """Return for each joint (J, 4) the shortest rotation of its bone from the reference posture to the T-pose."""
     nodes, joint = joints.nodes, joints.skeleton.index
     turn = np.tile(IDENTITY, (len(joints.skeleton), 1))
 
@@ -171,10 +165,7 @@ def _limb_turns(bvh: Bvh, joints: JointMap, p: Array, drop: float) -> Array:
 
 
 def _turn_further(joints: JointMap, j: int, turn: Array, along: Callable[[str, str, Array], bool]) -> None:
-    """Set the rotation `turn[j]` of a finger joint to that of the next joint above it that the file contains.
-
-    Bones of all fingers except the thumb are then rotated so that they point straight to the side.
-    """
+    """Set the rotation of a finger joint to that of the joint above it, and make the bones of the finger straight."""
     usual, nodes = joints.skeleton, joints.nodes
     name = usual.names[j]
     if name not in nodes:
@@ -190,7 +181,6 @@ def _turn_further(joints: JointMap, j: int, turn: Array, along: Callable[[str, s
 
 
 def _tip(bvh: Bvh, node: int, p: Array) -> Array | None:
-    """Return the mean vector [m] from a hand or foot to its fingers or toes, without the thumb."""
     names = [*bvh.names, *("" for _ in bvh.end_parents)]
     ends, open_nodes = [], [node]
     while open_nodes:
@@ -206,7 +196,6 @@ def _tip(bvh: Bvh, node: int, p: Array) -> Array | None:
 
 
 def _offsets(usual: Skeleton, index: Array, p: Array, turn: Array) -> Array:
-    """Return the offset of each joint from its parent (J, 3); missing joints get offsets of the `usual` skeleton."""
     count, parents = len(usual), usual.parents
     rest = np.full((count, 3), np.nan)
     rest[HIPS] = 0
@@ -227,7 +216,6 @@ def _offsets(usual: Skeleton, index: Array, p: Array, turn: Array) -> Array:
 
 
 def _missing(usual: Skeleton, c: int, rest: Array, size: float) -> Array:
-    """Return the position at rest of a joint that the file lacks; missing joints of the trunk are evenly spaced."""
     a = usual.parents[c]
     if c in _SPINE:
         below = next((k for k in _SPINE[_SPINE.index(c) :] if not np.isnan(rest[k, 0])), None)

@@ -163,7 +163,6 @@ def _rate(
 
 
 def _others(bvh: Bvh, rates: list[float]) -> list[float]:
-    """Return other common frame rates that the frame time in the file may mean, if all files have the same rate."""
     return [r for r in usual_rates(bvh.frame_time, bvh.frame_time_text) if r != rates[0]] if len(rates) == 1 else []
 
 
@@ -222,11 +221,7 @@ def _unit(bvh: Bvh, joints: JointMap, evidence: list[Evidence], given: Overrides
 
 
 def _unit_cost(u: Unit, leg: float, trunk: float, family: str, rhythms: list[Rhythm]) -> float:
-    """Return the cost of a unit of length (approximately a negative log likelihood).
-
-    The cost is large if the unit is rare, if the leg length [m] or the ratio of trunk to leg is unusual, or if falls
-    and walks do not fit any plausible frame rate.
-    """
+    """Return the cost of a unit of length, which is large if legs, trunk, falls or walks are unusual in this unit."""
     cost = 0.0 if u.name == CMU_UNIT and family.startswith("CMU") else u.cost
     if leg < ADULT_LEG_M[0]:
         cost += 1 + 3 * math.log(ADULT_LEG_M[0] / leg)
@@ -269,7 +264,6 @@ def animal_words(names: Sequence[str]) -> list[str]:
 
 
 def _proportions(model: ActorModel, given: Overrides, notes: list[Assumption]) -> ActorModel:
-    """Add notes about proportions that no person has, and correct joints at implausible positions."""
     for value, why in implausible(model.skeleton):
         notes.append(Assumption("proportions", f"{value:.2f}", why, True, True))
     skeleton, changes = (model.skeleton, []) if given.keep_proportions else corrected(model.skeleton)
@@ -286,7 +280,6 @@ def _reference(
     given: Overrides,
     notes: list[Assumption],
 ) -> tuple[str, Array]:
-    """Return the name of the reference posture (see canonical.py) and its joint rotations (N, 4) in the room."""
     parents = bvh.node_parents
     still = np.tile([1.0, 0, 0, 0], (len(parents), 1))
     worst, turn = t_likeness(posed(local_offsets, parents, still), joints.nodes)
@@ -335,7 +328,6 @@ def _level_head(g: Array, joints: JointMap, evidence: list[Evidence], notes: lis
 
 
 def _facing(g: Array, local_offsets: Array, parents: Array, joints: JointMap) -> Array:
-    """Rotate a posture about the vertical so that it faces +x."""
     p = posed(local_offsets, parents, g)
     left = rot.unit(p[joints.nodes["left_upper_leg"]] - p[joints.nodes["right_upper_leg"]])
     back = rot.from_yaw(-np.arctan2(-left[0], left[1]))

@@ -80,8 +80,8 @@ def limb_length(positions: Array, nodes: dict[str, int], *joints: str) -> float:
 def on_fours(p: Array, nodes: dict[str, int]) -> Array:
     """Return for each frame (F,) whether the body is on hands and feet, as that of a four-legged animal.
 
-    In such frames the hands are below the trunk and far ahead of the feet. The function does not need to know the unit
-    or the vertical axis.
+    On hands and feet, the hands are below the trunk and far ahead of the feet. The unit and the vertical axis of the
+    file may be unknown.
     """
 
     def middle(name: str) -> Array:
@@ -134,7 +134,6 @@ def left_of(room: Array, nodes: dict[str, int]) -> Array:
 
 
 def _sides(room: Array, nodes: dict[str, int]) -> tuple[float, int]:
-    """Return the median cosine of the angle between toes or knees and the facing of the hips, and the sample count."""
     left = left_of(room, nodes)
     ahead = np.cross(left, np.array([0.0, 0, 1]))
     scores = []
@@ -163,10 +162,6 @@ def _local_offsets(bvh: Bvh, p: Array, q: Array) -> Array:
 
 
 def _posture(room: Array, q: Array, nodes: dict[str, int], leg: float, swapped: bool) -> tuple[Array, int]:
-    """Return the sum of q qᵀ over the joint rotations q in upright frames, and the number of upright frames.
-
-    If fewer than 5 frames are upright, the sum includes all frames.
-    """
     reach = [
         np.linalg.norm(room[:, nodes[f"{s}_upper_leg"]] - room[:, nodes[f"{s}_foot"]], axis=1)
         for s in ("left", "right")
@@ -182,7 +177,6 @@ def _posture(room: Array, q: Array, nodes: dict[str, int], leg: float, swapped: 
 
 
 def _stance(bvh: Bvh, joints: JointMap, w: Array, out: Evidence, skip: int) -> None:
-    """Measure falls and walks, and the height of the ankle above the toe joint while the foot is on the floor."""
     nodes = joints.nodes
     if len(bvh) - skip < 10:
         return

@@ -83,15 +83,11 @@ def to_bvh(clip: Clip, dialect: Dialect | None = None) -> Bvh:
 
 
 def _above(skeleton: Skeleton, j: int, joints: list[int]) -> int:
-    """Return the nearest ancestor of joint `j` that the exported file contains, or 0 if there is none."""
     return next((a for a in skeleton.ancestors(j) if a >= HIPS and a in joints), 0)
 
 
 def _tip(skeleton: Skeleton, j: int) -> Array:
-    """Return the end of the bone of joint `j`, the last joint of a chain, in the axes of the joint.
-
-    If the end is not known, the bone is assumed to have the same length as the bone before it.
-    """
+    """Return the end of the bone of the last joint in a chain, in the axes of the joint."""
     return np.asarray(TIPS.get(skeleton.names[j], skeleton.offsets[j]), np.float64)
 
 

@@ -24,7 +24,7 @@ from mm_ros.motion.importing.options import ImportOptions, Overrides
 from mm_ros.motion.importing.rate import FASTEST, SLOWEST, estimate, guesses
 from mm_ros.motion.shared_data import is_archive, unpacked
 
-# This function reports progress: it is called with the activity, the number of finished items, and the total number.
+# A function that reports progress; its arguments are the activity, the number of finished items, and their total number
 Progress = Callable[[str, int, int], None]
 CHUNK = 4  # number of files that a worker process gets at a time
 
@@ -69,7 +69,7 @@ CMU_CREDIT = (
 def licence_of(joints: JointMap, file: str) -> str:
     """Return the acknowledgement that CMU demands if the file is from CMU.
 
-    Such files are recognized by names like '69_01.bvh', because other datasets use the same skeleton.
+    Files from CMU are recognized by names like '69_01.bvh', because other datasets use the same skeleton.
     """
     return CMU_CREDIT if joints.family.startswith("CMU") and re.fullmatch(r"\d+_\d+\.bvh", file) else ""
 
@@ -100,7 +100,7 @@ def import_files(
     """Import motion files, folders and archives as clips on the canonical skeleton.
 
     The field `refused` of the result lists the files that cannot be used. If `options.strict` is true, the first such
-    file raises MmRosError. The function also raises MmRosError if there are no clips.
+    file raises MmRosError. MmRosError is also raised if no file contains usable motion.
     """
     options = options or ImportOptions()
     files = find_files(paths)
@@ -290,10 +290,7 @@ def _convert_lost(item: tuple[ActorModel, Task]) -> tuple[list[Clip], list[Assum
 
 
 def subject_of(path: str, actor: int = 0) -> str:
-    """Return a name for the recorded person: '69_01.bvh' gives '69', and 'walk1_subject2.bvh' gives 'subject2'.
-
-    For other file names, the result is 'actor' and a number.
-    """
+    """Return a name for the recorded person: '69_01.bvh' gives '69', and 'walk1_subject2.bvh' gives 'subject2'."""
     stem = Path(path).stem
     named = re.search(r"subject[_-]?\w*\d+", stem, re.IGNORECASE)
     if named:
@@ -303,7 +300,6 @@ def subject_of(path: str, actor: int = 0) -> str:
 
 
 def _unique_names(clips: list[Clip]) -> list[Clip]:
-    """Add numbers to equal names of clips, which come from files in different folders."""
     count: dict[str, int] = {}
     out = []
     for c in clips:

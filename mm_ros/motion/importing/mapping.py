@@ -44,9 +44,9 @@ class JointMap:
 def map_joints(bvh: Bvh, given: Mapping[str, str] | None = None, further: bool = False) -> JointMap:
     """Find the canonical joints in a file.
 
-    The function uses the user's map `given` (canonical joint → name in the file) if there is one. Otherwise it tries
-    names of known software, words in the names, and the shape of the skeleton, in this order. If `further` is true, the
-    result also contains 30 joints of fingers.
+    The user's map `given` (canonical joint → name in the file) is used if there is one. Without a user's map, joints
+    are found by the names of known software, by words in the names, or by the shape of the skeleton, in this order. If
+    `further` is true, the result also contains 30 joints of fingers.
     """
     chosen = _from_user(bvh, given or {})
     found = _map_canonical(bvh, {c: i for c, i in chosen.items() if c in NAMES})
@@ -177,7 +177,6 @@ def _fill_spine(bvh: Bvh, nodes: dict[str, int]) -> None:
 
 
 def _fill_head(bvh: Bvh, nodes: dict[str, int], top: int) -> None:
-    """If the head is missing, use the longest chain of joints above joint `top` that is not a limb."""
     if "head" in nodes:
         return
     parents = bvh.node_parents
@@ -192,7 +191,6 @@ def _fill_head(bvh: Bvh, nodes: dict[str, int], top: int) -> None:
 
 
 def _between(parents: np.ndarray, above: int, below: int) -> list[int]:
-    """Return the joints between the joints `above` and `below`, without these two, from top to bottom."""
     chain = ancestors(parents, below)
     return chain[1 : chain.index(above)][::-1] if above in chain else []
 

@@ -92,10 +92,7 @@ def family_table(family: str) -> dict[str, str]:
 
 
 def by_family(names: Sequence[str]) -> tuple[str, dict[str, int]]:
-    """Return the family of skeletons whose names fit most joints of a file, and a map from canonical joints to indices.
-
-    If no family fits all required joints, the result is ("", {}).
-    """
+    """Return the family of skeletons whose names fit most joints of a file, and these joints; empty if none fits."""
     where: dict[str, int] = {}
     for i, name in enumerate(without_prefix(names)):
         where.setdefault(plain(name), i)
@@ -113,8 +110,7 @@ def by_family(names: Sequence[str]) -> tuple[str, dict[str, int]]:
     return best
 
 
-# Parts of the body and patterns of joint names for them, in files of unknown software. The first matching pattern is
-# used.
+# Parts of the body and patterns of joint names for them, in files of unknown software; the first match counts.
 _WORDS = (
     ("toes", r"toe|ball"),
     ("foot", r"foot|ankle"),

@@ -26,7 +26,6 @@ def _count(value: Any) -> bool:
 
 
 def _tag(value: Any) -> bool:
-    """Return whether `value` is a valid tag: a name, or a tuple (name, start_s, stop_s)."""
     if isinstance(value, str):
         return True
     return isinstance(value, tuple) and len(value) == 3 and isinstance(value[0], str) and all(map(_number, value[1:]))

@@ -42,7 +42,6 @@ def _middle(clip: Clip) -> Array:
 
 
 def _panel(skeleton: Skeleton, p: Array, across: int, x0: float, name: str) -> Sequence[str]:
-    """Draw a pose; the horizontal axis `across` is 1 (y) for the front view and 0 (x) for the view from the left."""
     sign = -1.0 if across == 1 else 1.0
 
     def at(v: Array) -> tuple[float, float]:

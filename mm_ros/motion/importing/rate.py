@@ -64,10 +64,7 @@ def _falls(body: Array, toes: Array, rate: float) -> list[float]:
 
 
 def _walks(body: Array, ahead: Array, ankles: Array, upright: Array, rate: float) -> list[float]:
-    """Return the ratio of step length to cadence of each group of four regular steps forward.
-
-    A step ends when one ankle passes the other.
-    """
+    """Return the ratio of step length to cadence of each group of four regular steps forward."""
     apart = ((ankles[:, 0] - ankles[:, 1])[:, :2] * ahead).sum(axis=1)
     passing = np.flatnonzero(np.diff(np.sign(apart)))
     steps = 4
@@ -101,10 +98,7 @@ def judge(rhythms: list[Rhythm], header_rate: float, size: float = 1.0) -> tuple
 
 
 def contradiction(rhythms: list[Rhythm], rate: float, others: list[float], size: float = 1.0) -> float | None:
-    """Return the frame rate in `others` that fits clearly better than `rate`, with which `rhythms` were measured.
-
-    Return None if no rate fits clearly better.
-    """
+    """Return the frame rate in `others` that fits clearly better than `rate`, or None if no rate does."""
     if not others or not _reasons(rhythms):
         return None
     cost = misfit(rhythms, rate / np.array([rate, *others]), size)
@@ -121,10 +115,7 @@ def guesses(frame_time: float) -> list[float]:
 
 
 def estimate(rhythms: list[Rhythm], rate: float, candidates: list[float]) -> tuple[float, str] | None:
-    """Return the frame rate in `candidates` that fits best, and the reason, or None if there are no falls or walks.
-
-    `rhythms` holds the falls and walks, which were measured with the frame rate `rate`.
-    """
+    """Return the frame rate in `candidates` that fits best, and the reason, or None if there are no falls or walks."""
     reasons = _reasons(rhythms, 1)  # one fall or walk is enough, because the report marks the rate as doubtful
     if not reasons:
         return None
@@ -134,9 +125,6 @@ def estimate(rhythms: list[Rhythm], rate: float, candidates: list[float]) -> tup
 
 
 def _pooled(rhythms: list[Rhythm], least: int) -> tuple[Array, Array]:
-    """Return the values of all falls, and of all walks, in several files; arrays with fewer than `least` values become
-    empty.
-    """
     falls = np.array([f for r in rhythms for f in r.falls])
     walks = np.array([w for r in rhythms for w in r.walk_ratios])
     return (falls if len(falls) >= least else falls[:0]), (walks if len(walks) >= least else walks[:0])

@@ -13,7 +13,7 @@ from mm_ros.motion.bvh.reader import Bvh
 def by_shape(bvh: Bvh) -> dict[str, int]:
     """Return a map from canonical joints of arms and legs to joints of the file, or {} if the shape is not human.
 
-    Left and right may be exchanged in the result; the module `doctor.py` corrects this later.
+    The result may have left and right exchanged, which the module `doctor.py` corrects later.
     """
     parents = bvh.node_parents
     children = [[int(c) for c in np.flatnonzero(parents == i)] for i in range(len(parents))]
@@ -54,7 +54,6 @@ def _depth(parents: np.ndarray, node: int) -> int:
 
 
 def _chain(bvh: Bvh, children: list[list[int]], node: int) -> list[int]:
-    """Return the longest chain of joints that begins at `node`."""
     out = [node]
     while children[out[-1]]:
         out.append(max(children[out[-1]], key=lambda c: _reach(bvh, children, c)))
@@ -84,14 +83,12 @@ def _twins(bvh: Bvh, children: list[list[int]], node: int) -> list[tuple[int, li
 
 
 def _with_end(bvh: Bvh, chain: list[int], joints: list[int]) -> list[int]:
-    """Append the end site of `chain` to `joints` if it is not at the position of the last joint."""
     end = chain[-1]
     away = end >= len(bvh.names) and float(np.linalg.norm(bvh.node_offsets[end])) > 1e-6
     return [*joints, end] if away else joints
 
 
 def _begins_with_collar(bvh: Bvh, chain: list[int]) -> bool:
-    """Return whether the first joint of an arm is the collar bone, judged by the lengths of the bones."""
     joints = _with_end(bvh, chain, _without_stubs(bvh, chain))
     if len(joints) < 4:
         return False
@@ -100,7 +97,6 @@ def _begins_with_collar(bvh: Bvh, chain: list[int]) -> bool:
 
 
 def _without_stubs(bvh: Bvh, chain: list[int]) -> list[int]:
-    """Remove end sites, and joints at the position of the next joint (such as LHipJoint in CMU files)."""
     joints = [c for c in chain if c < len(bvh.names)]
     keep = [a for a, b in itertools.pairwise(joints) if np.linalg.norm(bvh.node_offsets[b]) > 1e-6]
     return keep + joints[-1:]

@@ -44,7 +44,6 @@ def _manner(rng: np.random.Generator) -> Manner:
 
 
 def _wanders(seed: int) -> list[Recipe]:
-    """Return recipes for random motion of headset users in a room, such as steps in all directions, stops and turns."""
     out = []
     for i in range(WANDERS):
         script = Script(np.random.default_rng([seed, i]), room_m=1.6)

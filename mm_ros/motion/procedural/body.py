@@ -48,7 +48,7 @@ PENDULUM = 3.2  # frequency [1/s] of an inverted pendulum with the height of the
 SUPPORT_S = 0.26  # standard deviation [s] of the Gaussian filter that smooths the path of the support point
 KNEE_MIN = np.radians(5.0)  # minimum bend of the knee while the foot is in the air
 KNEE_PLANTED = np.radians(9.0)  # minimum bend of the knee while the foot is on the floor
-KNEE_SOFT_M = 0.003  # the length [m] of a leg in the air approaches its limit smoothly within this distance
+KNEE_SOFT_M = 0.003  # width [m] of the range in which the length of a leg in the air approaches its limit smoothly
 LEGS = (
     (LEFT_UPPER_LEG, LEFT_LOWER_LEG, LEFT_FOOT, LEFT_TOES),
     (RIGHT_UPPER_LEG, RIGHT_LOWER_LEG, RIGHT_FOOT, RIGHT_TOES),
@@ -192,7 +192,6 @@ def _lead(x: Array, frames: int) -> Array:
 
 
 def _facing_of_feet(desired: DesiredMotion, ground: ft.Ground) -> Array:
-    """Return the facing of the pelvis: 0.7 times the mean facing of the feet plus 0.3 times the desired facing."""
     turned = [rot.wrap_angle(f.yaw - desired.yaw) for f in ground.feet]
     return desired.yaw + 0.35 * (turned[0] + turned[1])
 
@@ -202,10 +201,7 @@ def _euler(yaw: Array, pitch: Array, roll: Array) -> Array:
 
 
 def _bob(phase: Array, speed: Array, run: Array, standing: Array, manner: Manner, desired: DesiredMotion) -> Array:
-    """Return the vertical motion of the pelvis during each step.
-
-    When the pelvis is above the foot on the floor, it is at its highest point in walking, and at its lowest in running.
-    """
+    """Return the vertical motion of the pelvis during each step, which is opposite in walking and running."""
     along = np.abs(sm.gaussian(desired.velocity[:, 0], 0.25, desired.rate))
     walk = (0.0075 + 0.012 * np.minimum(along, 1.9)) * manner.bob
     amplitude = ((1 - run) * walk - run * 0.034) * (1 - standing)
@@ -242,7 +238,6 @@ def _hold_swing_in_reach(body: Body, ground: ft.Ground, offsets: Array) -> None:
 
 
 def _place_root(positions: Array, rotations: Array, body: Body, rate: float) -> None:
-    """Write the poses of the hips and of the virtual root, which is the smoothed projection of the pelvis."""
     xy = savitzky_golay(body.pelvis[:, :2], 31)
     yaw = savitzky_golay(np.unwrap(rot.yaw_of(body.pelvis_rotation)), 61)
     root = about(2, yaw)
@@ -302,7 +297,6 @@ def _swing_arms(
 
 
 def _toes_above_floor(motion: ft.FootMotion) -> Array:
-    """Return the pitch of the toes relative to the foot, limited so that their tips are not below the floor."""
     ball = motion.ankle[:, 2] + ft.turned(ft.BALL - ft.ANKLE, motion.pitch)[:, 1] - ft.BALL[1]
     steepest = np.arcsin(np.clip(0.85 * ball / (ft.TIP[0] - ft.BALL[0]), 0.0, 1.0))
     return np.minimum(motion.pitch + motion.toe_pitch, steepest) - motion.pitch

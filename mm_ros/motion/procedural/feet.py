@@ -62,7 +62,6 @@ def ankle_of(pitch: Array) -> Array:
 
 
 def _ankle_motion(pitch: float, rate: float) -> tuple[Array, Array, Array]:
-    """Return position, velocity and acceleration of the ankle while the pitch of the foot changes at `rate`."""
     pivot = BALL if pitch >= 0 else HEEL
     r = turned(ANKLE - pivot, np.asarray(pitch))
     return pivot + r, rate * np.array([r[1], -r[0]]), -(rate**2) * r
@@ -215,18 +214,13 @@ def ground(times: Array, steps: list[Step], tiptoe: Array, sink: Array) -> Groun
 
 
 def _eased(times: Array, knots: Array, values: Array) -> Array:
-    """Interpolate `values` at the times `knots` by a smooth curve that has zero velocity at each knot."""
     i = np.clip(np.searchsorted(knots, times, side="right") - 1, 0, len(knots) - 2)
     s = (times - knots[i]) / np.maximum(knots[i + 1] - knots[i], 1e-6)
     return values[i] + (values[i + 1] - values[i]) * ramp(s, 0.0, 1.0)
 
 
 def _supports(steps: list[Step], end: float, tiptoe: Array, times: Array) -> tuple[Array, Array, Array, Array]:
-    """Return the K supports, which are times in which one foot or both feet carry the weight.
-
-    The result holds the start times, the end times, the first and last support points (K, 2, 2), and the share of the
-    weight on the left foot.
-    """
+    """Return the times and points at which one foot or both feet carry the weight, and the load of the left foot."""
     rows: list[tuple[float, float, Array, Array, float]] = []
     rest_s = 0.45
 

@@ -153,7 +153,6 @@ class _Planner:
         return bool(np.hypot(*self.desired.velocity[i : j + 1].mean(axis=0)) > 0.12)
 
     def _leaving(self, t: float) -> bool:
-        """Return whether the body will have moved or turned away from its feet 0.35 s after time `t`."""
         i = self.desired.frame(t + 0.35)
         feet = [self._last(foot) for foot in (LEFT, RIGHT)]
         middle = (feet[0].position + feet[1].position) / 2
@@ -166,10 +165,7 @@ class _Planner:
         return next(step for step in reversed(self.steps) if step.foot == foot)
 
     def _first_feet(self, t: float, other: int) -> tuple[int, int]:
-        """Return both feet in the order in which they should step.
-
-        The foot on the side to which the body moves or turns is first; otherwise the foot with the longer step is.
-        """
+        """Return both feet in the order in which they step: first the foot on the side of the motion or turn."""
         i = self.desired.frame(t + 0.5)
         lateral = self.desired.velocity[i, 1] + 0.25 * self.desired.turn[i]
         if abs(lateral) > 0.15:

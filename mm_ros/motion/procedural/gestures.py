@@ -22,10 +22,7 @@ ARM_REACH = 0.985  # maximum distance from shoulder to wrist, as a share of the 
 
 @dataclass(frozen=True)
 class Gesture:
-    """A gesture in which a hand moves to `target` and back.
-
-    The target [m] is relative to the upper chest, in the order ahead, outward, up.
-    """
+    """A gesture: a hand moves to `target` [m] (ahead, outward, up, relative to the upper chest) and back."""
 
     side: int
     start: float  # s
@@ -88,10 +85,7 @@ def _apply(rotations: F64, p: F64, q: F64, heading: F64, offsets: F64, rate: flo
 
 
 def _arm_frame(bone: Array, elbow_side: Array, side: int) -> Array:
-    """Return the rotation of an arm bone. At rest, the bone points along +y (left) or −y (right).
-
-    The x axis points to the side that is opposite to the elbow.
-    """
+    """Return the rotation of an arm bone, which points along +y (left) or −y (right) at rest."""
     y = bone if side == 0 else -bone
     x = -rot.unit(elbow_side - (elbow_side * y).sum(-1, keepdims=True) * y)
     return from_axes(x, y, np.cross(x, y))

@@ -40,10 +40,7 @@ class Script:
         self.position, self.yaw = np.array(position), yaw
 
     def chapter(self, seconds: float, kinds: tuple[str, ...] = ()) -> Chapter:
-        """Return a chapter with a duration of about `seconds`.
-
-        The chapter contains random activities whose names are in `kinds`, or all activities if `kinds` is empty.
-        """
+        """Return a chapter of about `seconds` with random activities: those in `kinds`, or all if `kinds` is empty."""
         self._chapter = Chapter((float(self.position[0]), float(self.position[1])), self.yaw)
         self._legs = self._chapter.legs
         self._time = 0.0
@@ -91,14 +88,12 @@ class Script:
         return float(self.rng.uniform(low, high))
 
     def _side(self) -> int:
-        """Choose a hand for a gesture: more often the right one, and a free one if possible."""
         side = RIGHT if self.rng.random() < 0.65 else LEFT
         return side if self._busy[side] <= self._time else LEFT + RIGHT - side
 
     def _gesture(
         self, side: int, rise: float, hold: float, fall: float, target: tuple[float, float, float], **more: Any
     ) -> None:
-        """Add a gesture of a hand; it starts now, or after the previous gesture of this hand."""
         start = max(self._time, self._busy[side] + 0.1)
         gesture = Gesture(side, start, rise, hold, fall, target, **more)
         self._busy[side] = gesture.stop
@@ -129,14 +124,13 @@ class Script:
         return np.zeros(2)
 
     def _walk(self) -> None:
-        """Turn to a random goal and walk there; sometimes look to another direction during the walk."""
         way = self._goal(0.7, 2.4) - self.position
         distance = float(np.hypot(*way))
         angle = float(rot.wrap_angle(np.arctan2(way[1], way[0]) - self.yaw))
         speed = self._uniform(0.4, 0.95) * min(1.0, 0.5 + distance / 3)
         rate = self._uniform(1.3, 2.0)
         turn_s = max(0.25, abs(angle) / rate)
-        # Before the first step, the user turns by this share of the angle to the goal.
+        # share of the angle to the goal by which the user turns before the first step
         early = self._uniform(0.5, 0.95) if abs(angle) > 1.0 else 0.0
         if early:
             self._add(Leg(turn_s * early, turn=angle / turn_s))
@@ -153,7 +147,6 @@ class Script:
         self._stand(self._uniform(0.3, 2.0))
 
     def _shuffle(self) -> None:
-        """Take a few steps in any direction, almost without turning."""
         goal = self._goal(0.35, 1.1)
         way = goal - self.position
         distance = float(np.hypot(*way))
@@ -211,7 +204,6 @@ class Script:
         self._stand(0.9)
 
     def _hold_controllers(self) -> None:
-        """Hold both hands in front of the body, as if they held controllers, and often walk at the same time."""
         hold = self._uniform(3.0, 8.0)
         for side in (LEFT, RIGHT):
             target = (self._uniform(0.26, 0.36), self._uniform(0.08, 0.18), self._uniform(-0.26, -0.05))

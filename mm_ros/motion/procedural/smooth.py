@@ -24,7 +24,6 @@ def ramp(x: Array, low: float, high: float) -> Array:
 
 
 def _convolve(x: Array, kernel: Array) -> Array:
-    """Convolve `x` with a kernel of odd length, after padding both ends with the first and the last value."""
     half = len(kernel) // 2
     flat = x.reshape(len(x), -1)
     padded = np.concatenate([np.repeat(flat[:1], half, 0), flat, np.repeat(flat[-1:], half, 0)])

@@ -95,10 +95,7 @@ class SyntheticUser:
         return whole.cut(0, frames)
 
     def at(self, t: float) -> tuple[F32, F32]:
-        """Return the positions (J, 3) and rotations (J, 4) of all joints at time `t` [s], relative to parent joints.
-
-        Joint 0 is the root, whose pose is relative to the room.
-        """
+        """Return positions (J, 3) and rotations (J, 4) of all joints relative to their parents at time `t` [s]."""
         while t > self.planned_s - 3 / RATE:
             self.extend()
         at = max(t, 0.0) * RATE

@@ -50,10 +50,7 @@ def build_tree(corpus: Corpus, usual_weights: F32 | None = None) -> TreeIndex:
 
 
 def _codes_of_leaves(space: Any, features: F32, frames: I32) -> tuple[Any, Any, Any]:
-    """Return the codes of all frames, and the lower and upper codes of the box around each leaf (leaves, pairs, 2).
-
-    The function processes 4096 leaves at a time to save memory.
-    """
+    """Return the codes of all frames, and the lower and upper codes of the box around each leaf (leaves, pairs, 2)."""
     rows, low, high = [], [], []
     for part in np.array_split(frames, -(-len(frames) // 4096)):
         values = features[part]
@@ -64,10 +61,7 @@ def _codes_of_leaves(space: Any, features: F32, frames: I32) -> tuple[Any, Any, 
 
 
 class _Level:
-    """Bounding boxes and tags of the nodes in one level of the tree.
-
-    The arrays have one row per node, or one row per block of 16 nodes. The last block is padded with empty nodes.
-    """
+    """Bounding boxes and tags of the nodes in one level of the tree, or of its blocks of 16 nodes."""
 
     def __init__(self, low: Any, high: Any, any_tags: Any, all_tags: Any) -> None:
         self.low, self.high, self.any_tags, self.all_tags = low, high, any_tags, all_tags
@@ -91,7 +85,6 @@ def _sixteens(values: NDArray[Any], padding: Any) -> NDArray[Any]:
 
 
 def _lanes_inside(codes: NDArray[np.uint16]) -> NDArray[np.uint16]:
-    """(n, 16, pairs, 2) → (n, pairs, 32)"""
     return codes.transpose(0, 2, 1, 3).reshape(len(codes), codes.shape[2], -1)
 
 
@@ -126,10 +119,7 @@ def _leaves(corpus: Corpus, root_weights: F32) -> I32:
 
 @njit
 def _close_together(points: F32) -> I64:
-    """Return an order of the runs in which the runs of each leaf, of each block, and so on, are similar.
-
-    The function splits the runs repeatedly into two halves at a value of one feature column.
-    """
+    """Return an order of the runs in which the runs of each leaf, of each block, and so on, are similar."""
     order = np.arange(len(points))
     todo = [(0, len(points))]
     while len(todo) > 0:
@@ -150,11 +140,7 @@ def _close_together(points: F32) -> I64:
 
 @njit
 def _column_to_halve(points: F32, order: I64, start: int, stop: int, within_block: bool) -> int:
-    """Return the feature column by which the runs from `start` to `stop` are split: that with the largest variance.
-
-    Within a block, the function compares several columns, and returns the one whose split reduces the sum of the
-    variances of all columns most.
-    """
+    """Return the feature column by which runs are split so that the variance in both halves becomes small."""
     columns = points.shape[1]
     step = max(1, (stop - start) // _SAMPLE)
     mean, square = np.zeros(columns), np.zeros(columns)

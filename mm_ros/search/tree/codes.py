@@ -1,6 +1,6 @@
 """Quantization of features to 16-bit integers, called codes.
 
-With the usual weights, a difference of one code has the same cost in every feature column. Therefore the search can add
+With the usual weights, a difference of one code has the same cost in every feature column, so that the search can add
 the squared differences of all columns as integers. For other weights, the search multiplies each column by a factor.
 """
 
@@ -20,11 +20,11 @@ WIDE = 32  # number of columns of a query that are encoded at a time
 STEP = 4  # number of feature columns whose squared differences the search adds at a time
 MAX_COLUMNS = 128
 TAIL = 0.0005  # maximum share of the frames at each end of a column's range that count as outliers
-# Outliers are clamped if they are farther outside the range of the other values than OUTLIER times this range.
+# Feature values of outliers are clamped if their distance from the range of other values is larger than OUTLIER ranges.
 OUTLIER = 1.0
 REACH = 0.1  # extension of the range of the codes on either side, as a share of the range of the frames
-# Lower limit of the square root of a column's usual weight, as a share of the largest root. Columns with very small
-# weights would have too few different codes without this limit.
+# Minimum square root of a column's usual weight, as a share of the largest square root. Without this minimum, columns
+# with very small weights would have too few different codes.
 LEAST_ROOT = 1 / 16
 MARGIN = 1e-9  # number of codes by which a query is rounded further down, to allow for rounding errors of float64
 FACTOR = 65535.0  # integer factor of the column with the largest weight

@@ -67,10 +67,7 @@ def _weigh(typing: Any, first: Any, unit: Any, query: Any, weights: Any, scaled:
 
 
 def _weigh_plain(first: int, unit: Any, query: Any, weights: Any, scaled: Any) -> float:
-    """Write the cost of a difference of one code in each of 32 columns to `scaled`.
-
-    Return the largest of these costs, or -1 if the query or the weights are not valid.
-    """
+    """Write the cost of one code in each of 32 columns to `scaled`; return the largest, or -1 for an invalid query."""
     part = slice(first, first + WIDE)
     q, w = query[part], weights[part]
     if not (np.isfinite(q).all() and np.isfinite(w).all() and (w >= 0).all()):
@@ -118,10 +115,7 @@ def _encode_plain(
     first: int, base: Any, per_unit: Any, below: Any, above: Any, query: Any, scaled: Any,
     factor: float, last: float, codes: Any, outside: Any,
 ) -> int:  # fmt: skip
-    """Encode 32 columns of a query: write codes and factors to `codes`, and distances from the code range to `outside`.
-
-    Return the sum of two flags: 1 if the weights are too uneven for integer sums, 2 if the query is outside the range.
-    """
+    """Encode 32 columns of a query; return 1 if the weights are too uneven, plus 2 if it exceeds the code range."""
     part = slice(first, first + WIDE)
     with np.errstate(all="ignore"):
         at = (query[part].astype(np.float64) - base[part]) * per_unit[part].astype(np.float64)

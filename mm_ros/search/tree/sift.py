@@ -54,7 +54,6 @@ def _sum_of_two_products(builder: Any, a: Any, b: Any) -> Any:
 
 
 def _columns(builder: Any, words: Any) -> tuple[Any, Any]:
-    """Split each pair of 16-bit words into two vectors of 32-bit integers."""
     pairs = builder.bitcast(words, INTS)
     return builder.and_(pairs, constant(I32, 0xFFFF)), builder.lshr(pairs, constant(I32, 16))
 
@@ -69,7 +68,7 @@ def _share(builder: Any, a: Any, factor: Any) -> Any:
 def _append(builder: Any, alive: Any, first: Any, totals: Any, ids: Any, costs: Any, count: Any) -> Any:
     """Append the boxes or frames that are selected by the bits of `alive` to the lists `ids` and `costs`.
 
-    The function may overwrite up to 16 entries after the end of the lists.
+    Up to 16 entries after the end of the lists `ids` and `costs` may be overwritten.
     """
     lanes = ir.Constant(INTS, list(range(LANES)))
     numbers = builder.add(splat(builder, builder.trunc(first, I32)), lanes)
@@ -91,8 +90,6 @@ def _append(builder: Any, alive: Any, first: Any, totals: Any, ids: Any, costs: 
 
 
 def _emit_sift(of_rows: bool, in_floats: bool) -> Any:
-    """Return a function that generates the machine code of `sift` (see `_sift_in_whole` and `_sift_in_floats`)."""
-
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         arrays = Arrays(context, builder, signature, arguments)
         codes, query, more = arrays.data(0), arrays.data(2), 2 if in_floats else 0

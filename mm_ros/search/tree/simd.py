@@ -134,8 +134,6 @@ def lowest_bit_plain(bits: int) -> int:
 
 @intrinsic
 def _prefetch(typing: Any, array: Any, index: Any) -> Any:
-    """Load the memory of `array[index]` into the CPU cache in advance."""
-
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         made = context.make_array(signature.args[0])(context, builder, arguments[0])
         size = cgutils.unpack_tuple(builder, made.strides)[0]

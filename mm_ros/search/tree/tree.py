@@ -97,7 +97,7 @@ class EncodedQuery(NamedTuple):
     masked: Any
     skip_from: Any
     skip_to: Any
-    one_costs: Any  # cost per unit of the sum
+    one_costs: Any  # factor that converts a sum of codes to a cost
     beyond: Any  # cost that all frames have in common, because the query is outside the range of the codes
     slack: Any  # factor on the cost limit that allows for rounding errors of float32
 
@@ -124,7 +124,6 @@ def _guard(index: Any, node: Any) -> None:
 
 @njit(inline="always", **LEAN)
 def _expand(index: Any, probe: Any, block: Any, limit: Any, ids: Any, costs: Any, count: Any) -> Any:
-    """Append the children of a block that may contain a frame within the cost limit to the lists `ids` and `costs`."""
     _guard(index, block)
     first, lanes = np.int64(index.children[block, 0]), np.int64(index.children[block, 1])
     if probe.masked:
@@ -141,7 +140,6 @@ def _expand(index: Any, probe: Any, block: Any, limit: Any, ids: Any, costs: Any
 
 @njit(inline="always", **LEAN)
 def _expand_leaf(index: Any, probe: Any, leaf: Any, limit: Any, ids: Any, costs: Any, count: Any) -> Any:
-    """Append the frames of a leaf that may be within the cost limit to `ids`, as indices into the array `frames`."""
     _guard(index, leaf + index.children.shape[0])
     first, lanes = leaf * LANES, np.int64(EVERY_LANE)
     if probe.masked:
@@ -196,10 +194,7 @@ def _score_leaves(
     corpus: Any, index: Any, probe: Any, leaves: Any, leaf_costs: Any, count: Any, rows: Any, row_costs: Any,
     best: Any, best_cost: Any,
 ) -> Any:  # fmt: skip
-    """Search the frames of all leaves in a list.
-
-    The nearest leaf is searched first, because its frames probably have low costs, which exclude other leaves.
-    """
+    """Search the frames of all leaves in a list, beginning with the nearest leaf, which probably has low costs."""
     nearest = _nearest(leaf_costs, 0, count)
     _swap(leaves, 0, nearest)
     _swap(leaf_costs, 0, nearest)
@@ -236,10 +231,7 @@ def _descend(corpus: Any, index: Any, probe: Any, node: Any, ids: Any, costs: An
 
 @njit(inline="always", **LEAN)
 def _search_levels(corpus: Any, index: Any, probe: Any, best: Any, best_cost: Any) -> Any:
-    """Search the tree with one list of nodes per level, from the top level down.
-
-    The children of the nodes in a list are appended to the list of the level below, until that list is full.
-    """
+    """Search the tree from the top level down, with one list of nodes for each level."""
     ids, costs, heads, counts = local_lists(), local_lists(), local_levels(), local_levels()
     rows, row_costs = local_list(), local_list()
     top: Any = np.int64(index.top[2]) - 1  # list 0 contains leaves, the other lists contain blocks
