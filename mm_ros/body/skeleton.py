@@ -122,11 +122,9 @@ WHOLE = Segments()
 
 @dataclass(frozen=True)
 class Skeleton:
-    """Skeleton: a tree of J joints, of which the canonical joints come first.
-
-    `offsets` (J, 3) are the positions of the joints in the axes of their parents in the rest pose [m]; `offsets[HIPS]`
-    is the height of the hips above the floor. `parents` (J,) are the indices of the parents. Each joint comes after its
-    parent, and the parent of the root is −1.
+    """Skeleton: a tree of J joints, of which the canonical joints come first. `offsets` (J, 3) are the positions of the
+    joints in the axes of their parents in the rest pose [m]; `offsets[HIPS]` is the height of the hips above the floor.
+    `parents` (J,) are the indices of the parents. Each joint comes after its parent, and the parent of the root is −1.
     """
 
     offsets: NDArray[np.float32]

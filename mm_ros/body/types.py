@@ -74,13 +74,10 @@ def _rotations(n: int) -> F64:
 @dataclass
 class TrackerFrame:
     """One sample of all trackers. Row r of each array belongs to the role `ROLES[r]`; the state of a missing role is
-    LOST.
-
-    `epoch` grows when the source starts or loops, or when the user is re-centred. `new_from_old` is the transform from
-    the play space of the last sample to that of this sample. A transform within an epoch means that the user travels by
-    stick or snap turn, and that the avatar makes steps. A transform at the start of an epoch means a re-centring, which
-    moves all state rigidly. The identity at the start of an epoch means that all state is reset.
-    """
+    LOST. `epoch` grows when the source starts or loops, or when the user is re-centred. `new_from_old` is the transform
+    from the play space of the last sample to that of this sample. A transform within an epoch means that the user
+    travels by stick or snap turn, and that the avatar makes steps. A transform at the start of an epoch means a
+    re-centring, which moves all state rigidly. The identity at the start of an epoch means that all state is reset."""
 
     stamp_ns: int
     epoch: int = 0

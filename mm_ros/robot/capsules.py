@@ -138,7 +138,6 @@ def _pairs(figure: Figure, bodies: Bodies, body: NDArray[np.int64], ends: F64, r
 
 
 def _neighbours(bodies: Bodies, a: int, b: int) -> bool:
-    """Whether at most two joints lie between bodies a and b in the tree of the robot."""
     def up(body: int) -> list[int]:
         out = [body]
         while bodies.parent[out[-1]] >= 0:

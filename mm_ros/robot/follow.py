@@ -191,12 +191,10 @@ class Follower:
 
 
     def _bend_limbs(self) -> None:
-        """Keep knees and elbows slightly bent in the direction of flexion, and start with bent limbs.
-
-        The twist of a straight limb does not change the direction of the limb. Therefore a limb that is straight at a
-        joint limit and twisted the wrong way would stay straight. The limits of elbows that can bend in both directions
-        are not changed, because such elbows can pass through the straight pose.
-        """
+        """Keep knees and elbows slightly bent in the direction of flexion, and start with bent limbs. The twist of a
+        straight limb does not change the direction of the limb. Therefore a limb that is straight at a joint limit and
+        twisted the wrong way would stay straight. The limits of elbows that can bend in both directions are not
+        changed, because such elbows can pass through the straight pose."""
         figure = self.figure
         tree = Tree(figure.robot)
         front = rot.rotate(rot.inverse(figure.front), np.array([1.0, 0, 0]))
@@ -492,11 +490,8 @@ def _plan(
     swayed: Any, missing: Any,
 ) -> Any:  # fmt: skip
     """Return the targets of this frame: rotations of bodies, directions of limbs, positions of the hips and of the
-    balls of the feet, and the weights of the ball positions.
-
-    `feet`, `balls`, `shift` and `swayed` are the state of the follower (see `Follower.reset`). `missing` is the result
-    of `_lateral_distances`.
-    """
+    balls of the feet, and the weights of the ball positions. `feet`, `balls`, `shift` and `swayed` are the state of the
+    follower (see `Follower.reset`). `missing` is the result of `_lateral_distances`."""
     turn, way = np.zeros((5, 4)), np.zeros((len(way_joints), 3))
     point, weight = np.zeros((3, 3)), np.zeros(2)
     hip, chest = quat.get4(q, HIPS), quat.get4(q, UPPER_CHEST)

@@ -123,10 +123,8 @@ def sonic_planner(
 
 class Planner:
     """Messages to the planner of the robot controller SONIC, made from the commands of a robot. Each message contains
-    the gait, and the poses of wrists and neck in the frame of the robot's root.
-
-    Directions in all messages are relative to the heading in the first message, because SONIC expects this.
-    """
+    the gait, and the poses of wrists and neck in the frame of the robot's root. Directions in all messages are relative
+    to the heading in the first message, because SONIC expects this."""
 
     def __init__(self, figure: Figure, order: Sequence[str]) -> None:
         self._figure, self._order = figure, tuple(order)

@@ -239,11 +239,8 @@ def floor_rows(
     rows: Any, lower: Any, n: int, jac: Any,
 ) -> int:  # fmt: skip
     """Add linear constraints that keep the lowest points of the robot's soles above the floor, and return the number of
-    all constraints.
-
-    `soles` (feet, points, 3) are relative to the ball of each foot, in the axes of the foot's body. Each foot of the
-    robot adds up to three of these constraints.
-    """
+    all constraints. `soles` (feet, points, 3) are relative to the ball of each foot, in the axes of the foot's body.
+    Each foot of the robot adds up to three of these constraints."""
     for i in range(len(feet)):
         b = feet[i]
         if b < 0:

@@ -22,11 +22,9 @@ LARGEST_M = 100.0  # Maximum distance from a link to its parent, to a shape of t
 
 
 def load_robot(path: str | Path) -> Robot:
-    """Read a robot file. Raise MmRosError with the reason if the file cannot be used.
-
-    The package xacro expands a .xacro file, if the package is installed. Use only .xacro files from a trusted source,
-    because xacro evaluates Python expressions of the file.
-    """
+    """Read a robot file. Raise MmRosError with the reason if the file cannot be used. The package xacro expands a
+    .xacro file, if the package is installed. Use only .xacro files from a trusted source, because xacro evaluates
+    Python expressions of the file."""
     path = Path(path)
     if path.is_dir():
         raise MmRosError(f"{path}: is a folder; expected a URDF, xacro or MJCF file")
@@ -86,10 +84,7 @@ def _expanded(path: Path) -> str:
 @contextmanager
 def _packages_beside(substitution_args: Any, path: Path) -> Iterator[None]:
     """Make the xacro expression $(find PACKAGE) also find packages in the folders around the file that are not
-    installed.
-
-    The function of xacro that is replaced here is internal; its name was checked with xacro 2.1.
-    """
+    installed. The function of xacro that is replaced here is internal; its name was checked with xacro 2.1."""
     installed = substitution_args._eval_find
 
     def find(package: str) -> str:

@@ -161,7 +161,6 @@ def _start_height(tree: Tree, pair: Pair) -> float:
 
 
 def _limb_words(tree: Tree, pair: Pair) -> str:
-    """Return the kind of limb, leg or arm, that most joint names of the pair state."""
     votes = [v for j in (*pair.first, *pair.second) if (v := vote(j).limb)]
     return max(sorted(set(votes)), key=votes.count) if votes else ""
 
@@ -286,7 +285,6 @@ def _flexion(tree: Tree, chain: tuple[str, ...], k: int) -> F64:
 
 
 def _foot_ahead(tree: Tree, chain: tuple[str, ...], knee: int) -> F64:
-    """Return the vector from the ankle to the centre of the foot, divided by the length of the leg."""
     ankle = tree.points[chain[min(knee + 1, len(chain) - 1)]]
     length = float(np.linalg.norm(tree.points[chain[0]] - ankle))
     return np.asarray((np.mean(tree.tips[tree.child_group(chain[-1])], axis=0) - ankle) / max(length, 1e-3))

@@ -116,7 +116,6 @@ def _tilt(points: F64) -> float:
 
 
 def _support(points: F64) -> F64:
-    """Return the points of a foot that are farthest in the downward direction and in directions near it."""
     around = np.arange(12) * np.pi / 6
     ways = [[0.0, 0.0, -1.0]]
     for tilt in (0.05, 0.5, 1.0):

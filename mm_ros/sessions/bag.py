@@ -58,11 +58,8 @@ class BagMessage:
 
 class Bag:
     """Reader of an existing rosbag2 recording (bag). `damage` describes the damage of the bag; it is empty for an
-    undamaged bag.
-
-    Messages that a former version of mm_ros recorded are converted to the present message definitions. `version` is the
-    oldest version of the messages in the bag.
-    """
+    undamaged bag. Messages that a former version of mm_ros recorded are converted to the present message definitions.
+    `version` is the oldest version of the messages in the bag."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -162,12 +159,9 @@ def refuse_existing(path: Path) -> None:
 
 
 class BagWriter:
-    """Writer of a new rosbag2 recording (bag), which never overwrites an existing file.
-
-    An error of the disk raises MmRosError. After such an error, or after a kill of the process, the bag contains all
-    messages up to the last flush. An MCAP file then ends with a complete chunk, and an SQLite file has its write-ahead
-    log in the same folder.
-    """
+    """Writer of a new rosbag2 recording (bag), which never overwrites an existing file. An error of the disk raises
+    MmRosError. After such an error, or after a kill of the process, the bag contains all messages up to the last flush.
+    An MCAP file then ends with a complete chunk, and an SQLite file has its write-ahead log in the same folder."""
 
     def __init__(self, path: Path, storage: str = "mcap", compression: str = "none") -> None:
         refuse_existing(path)

@@ -132,11 +132,8 @@ class Rewriter:
 
     def rewritten(self, message: BagMessage, run: int, present: tuple[int, int] | None) -> bytes:
         """Return a played message with changed stamps and epoch, in serialized form. `present` is a time in the session
-        and the present time that replaces it [ns]; None keeps the recorded stamps.
-
-        Stamps are computed with integers, so that messages with equal stamps, such as trackers and truth, keep equal
-        stamps.
-        """
+        and the present time that replaces it [ns]; None keeps the recorded stamps. Stamps are computed with integers,
+        so that messages with equal stamps, such as trackers and truth, keep equal stamps."""
         if run == 0 and present is None and not self._frame:
             return message.data
         m: Any = message.decode()

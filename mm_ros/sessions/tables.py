@@ -98,7 +98,6 @@ def _footfall(path: Path, number: int, row: list[str]) -> tuple[str, float]:
 
 
 def _rows(path: Path) -> tuple[dict[str, F64], dict[str, int]]:
-    """Return the rows (N, 8) of each known role in the order of time, and the number of rows of each unknown role."""
     out: dict[str, list[list[float]]] = {}
     skipped: Counter[str] = Counter()
     for number, row in enumerate(_lines(path), 1):

@@ -70,8 +70,6 @@ def _camera(at: F64, actors: int, bearing: float) -> Camera:
 
 
 def _floor(actor: Actor) -> F64:
-    """Return the actor's position on the floor in each picture (N, 2). Positions for pictures without a pose are
-    interpolated."""
     out = np.full((len(actor.poses), 2), np.nan)
     for i, pose in enumerate(actor.poses):
         if pose is not None:

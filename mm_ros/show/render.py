@@ -161,8 +161,6 @@ def _sample(grid: Any, x: float, y: float) -> float:
 def _draw(
     out: Any, depth: Any, seen: Any, normals: Any, faces: Any, axes: Any, zoom: float, color: Any, sun: Any
 ) -> None:
-    """Draw the triangles of a shape. `seen` has the vertices of the shape in the axes of the camera (right, up,
-    forward)."""
     h, w = depth.shape
     for k in range(len(faces)):
         a, b, c = faces[k, 0], faces[k, 1], faces[k, 2]

@@ -58,7 +58,6 @@ def _joined(meshes: list[Mesh]) -> Mesh:
 
 
 def _thinned(mesh: Mesh, share: float) -> Mesh:
-    """Reduce a mesh to about the given share of its triangles by merging vertices on a grid."""
     vertices, faces = mesh
     size = np.ptp(vertices, axis=0).max()
     for cells in (96, 64, 44, 30, 20, 14, 10):
@@ -177,10 +176,7 @@ def write_film(
     progress: Callable[..., None] | None = None, rate: float = 60.0,
 ) -> int:  # fmt: skip
     """Write a film (.mp4, .gif) of avatar and robot, or a picture (.png) of the middle frame, and return the number of
-    pictures.
-
-    `rate` is the number of poses per second.
-    """
+    pictures. `rate` is the number of poses per second."""
     skin, place = RobotSkin(figure), LinkPoses(figure.robot)
     step = max(round(rate / FILM_RATE), 1)
     chosen = list(range(0, len(poses), step)) if path.suffix != ".png" else [len(poses) // 2]

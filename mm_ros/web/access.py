@@ -142,12 +142,9 @@ class Access:
     def admit(
         self, path: str, hosts: Sequence[str], origins: Sequence[str], need_origin: bool = False
     ) -> tuple[str, str]:
-        """Check a request by its path, its Host headers and its Origin headers.
-
-        Return (path without the token, "") if the request is admitted, else ("", the reason in a sentence).
-        `need_origin` is true for a WebSocket request, because browsers always send an Origin header with a WebSocket
-        request.
-        """
+        """Check a request by its path, its Host headers and its Origin headers. Return (path without the token, "") if
+        the request is admitted, else ("", the reason in a sentence). `need_origin` is true for a WebSocket request,
+        because browsers always send an Origin header with a WebSocket request."""
         why = self.foreign(hosts, origins, need_origin)
         if why:
             return "", why
@@ -184,11 +181,9 @@ class Access:
 
 
 class PairingCode:
-    """Pairing code of 6 digits that the user types once on a headset instead of the long token.
-
-    All devices together may try a code at most 5 times per minute and 30 times in total. Guessing the code therefore
-    succeeds with a probability of at most 1 in 33 000.
-    """
+    """Pairing code of 6 digits that the user types once on a headset instead of the long token. All devices together
+    may try a code at most 5 times per minute and 30 times in total. Guessing the code therefore succeeds with a
+    probability of at most 1 in 33 000."""
 
     TRIES_PER_MINUTE, TRIES = 5, 30
 

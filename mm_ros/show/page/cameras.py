@@ -49,7 +49,6 @@ class Camera:
             self._target, self._sent_offset = None, self._offset
 
     def _follow(self, camera: Any, goal: Any, dt: float, now: float) -> None:
-        """Move the camera with the avatar, and keep the view angle and distance that the user has chosen."""
         offset = np.asarray(camera.position) - np.asarray(camera.look_at)
         if self._sent_offset is None:  # The browser first reports its own default camera pose, which is ignored.
             self._lead(goal, self._offset)

@@ -38,11 +38,8 @@ class FeatureVectors:
 
     def segments(self, root: F64, room_joints: F64) -> tuple[F64, F64]:
         """Return two arrays (N, 2, 3) of lines in the world: from the root to each joint, and the motion of each joint
-        in 0.2 s at its velocity.
-
-        A velocity line starts at the position feature of its joint. If the joint has no position feature, its velocity
-        line starts at the avatar's joint in `room_joints`.
-        """
+        in 0.2 s at its velocity. A velocity line starts at the position feature of its joint. If the joint has no
+        position feature, its velocity line starts at the avatar's joint in `room_joints`."""
         places = {joint: root[:3] + rot.rotate(root[3:], v) for joint, v in self.joints.items()}
         start = root[:3] * (1, 1, 0) + np.array([0, 0, ABOVE_FLOOR_M])
         lines = np.array([(start, p) for p in places.values()]).reshape(-1, 2, 3)

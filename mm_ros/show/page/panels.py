@@ -43,10 +43,8 @@ PLOTS = {
 
 class KnownFiles:
     """Choices of a setting that names a file: the default, all values of the node so far, and other files in the
-    folders of these values.
-
-    The page sends the label of a choice instead of a path, so that it cannot select any other file.
-    """
+    folders of these values. The page sends the label of a choice instead of a path, so that it cannot select any other
+    file."""
 
     DEFAULT, MOST = "default", 50
 

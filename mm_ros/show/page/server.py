@@ -130,7 +130,6 @@ def _judge(access: Access, process_request: Callable[[Any, Any], Any]) -> Callab
 
 
 def _limit(access: Access, handler: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Limit the number of clients, and close only the connection of a client whose message viser cannot decode."""
     live = set[Any]()
 
     async def limited(connection: Any) -> None:

@@ -12,10 +12,8 @@ LEADS = 180  # number of samples
 
 class PageClock:
     """Clock of a page. The ping with the shortest round trip of the last 10 s gives the clock offset. The error of this
-    offset is at most half of the round trip.
-
-    The used clock offset follows the estimated offset slowly, so that the intervals between time stamps stay even.
-    """
+    offset is at most half of the round trip. The used clock offset follows the estimated offset slowly, so that the
+    intervals between time stamps stay even."""
 
     def __init__(self) -> None:
         self._pings: deque[tuple[int, int, float]] = deque()  # arrival time, round trip, clock offset of each ping [ns]
