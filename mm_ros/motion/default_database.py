@@ -19,7 +19,7 @@ from mm_ros.motion.procedural import make_clips
 Progress = Callable[[str, int, int], None]
 SEED = 0
 # Modules whose code determines the content of the default database. After a change in one of them, the database is
-# built again. A test checks that no module is missing here, apart from the modules for errors, files and settings.
+# built again. A test checks that the list names all such modules except those for errors, files and settings.
 _MADE_OF = ("motion/procedural/*.py", "motion/bands.py", "motion/cleaning/*.py", "body/clip.py", "motion/contacts.py",
             "motion/database.py", "motion/extreme.py", "motion/feature*.py", "maths/jit.py", "motion/kinds.py",
             "motion/metrics_feet.py", "maths/rotations.py",

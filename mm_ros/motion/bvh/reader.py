@@ -87,7 +87,7 @@ class Bvh:
         return out
 
     def _in_room(self, joint: int, motion: F64, given: F64, meanings: NDArray[np.int8]) -> bool:
-        """Return whether the positions of a joint are in the axes of the room, where the parent joint is near them."""
+        """Return whether the position channels of a joint hold its position in the room instead of an offset."""
         away = float(np.linalg.norm(self.offsets[joint]))
         length = float(np.median(np.linalg.norm(given, axis=1)))
         varies = float(np.ptp(given, axis=0).max()) > 0.3 * length

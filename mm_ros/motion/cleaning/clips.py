@@ -33,10 +33,10 @@ _Y_FLIPPED = np.array([1, -1, 1], np.float32)
 class RootSettings(Settings):
     smooth: bool = setting(True, "Smooth the virtual root. A root that is not smoothed follows the hips exactly.")
     position_window_s: float = setting(
-        31 / 60, "Filter window of the root's position. Larger values make its path smoother.", "s", 0.0, 10.0
+        31 / 60, "Filter window of the root's position. Larger values make the root's path smoother.", "s", 0.0, 10.0
     )
     direction_window_s: float = setting(
-        61 / 60, "Filter window of the root's facing. Larger values make its turns smoother.", "s", 0.0, 10.0
+        61 / 60, "Filter window of the root's facing. Larger values make the root's turns smoother.", "s", 0.0, 10.0
     )
     order: int = setting(3, "Order of the polynomials in the filter of the root. Larger values smooth less.", "", 0, 9)
 

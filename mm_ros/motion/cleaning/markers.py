@@ -92,7 +92,7 @@ def _hardness(q: F64, rate: float) -> F64:
 
 
 def _strikes(q: F64, rate: float) -> list[tuple[int, int]]:
-    """Return ranges of frames whose acceleration is above STRUCK, and below STRUCK / 2 if they are interpolated."""
+    """Return ranges of frames in which the acceleration exceeds STRUCK, but is small after interpolation."""
     hard, longest, out = _hardness(q, rate).max(1), round(LONGEST_STRIKE_S * rate), []
     struck = np.flatnonzero(hard > STRUCK)
     for group in np.split(struck, np.flatnonzero(np.diff(struck) > longest) + 1) if len(struck) else []:
