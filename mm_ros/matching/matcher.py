@@ -236,7 +236,7 @@ class MatcherStage:
         self.control = RootControl(self._active)
         self.body_facing = BodyFacing()
         self.timeline = Timeline()
-        self._played: deque[tuple[float, ...]] = deque()  # past times with x, y and yaw of the root
+        self._played: deque[tuple[float, ...]] = deque()  # rows with a past time, and x, y and yaw of the root then
         self.reset()
 
     @property
@@ -403,8 +403,8 @@ class MatcherStage:
 
     @staticmethod
     def _relative_end(desired: Trajectory) -> tuple[float, float]:
-        """Return the end of the desired trajectory relative to its current position [m]. This vector is constant during
-        a steady walk.
+        """Return the vector from the current position to the end of the desired trajectory [m], which is constant
+        during a steady walk.
         """
         (end_x, end_y), (x, y) = desired.positions[-1].tolist(), desired.position.tolist()
         return end_x - x, end_y - y
@@ -466,7 +466,7 @@ class MatcherStage:
     def _plain(self, desired: Trajectory) -> Mask:
         """Return the tag query, extended so that it excludes kicks, lifted knees and lying people.
 
-        These postures are not excluded if the tag query, the user's feet or the head height request them. Kicks are
+        Extreme postures are not excluded if the tag query, the user's feet or the head height request them. Kicks are
         excluded because they are not visible in the motion of the head, so that the search would also find kicks for
         users who only gesture.
         """

@@ -106,7 +106,7 @@ class RootControl:
         self.velocity = state[3:6]  # velocity of the root in the last step, in root axes
         self.residual = state[6:9]  # rest of the velocity differences of the last jumps, in root axes
         self.extension = state[9:11]  # temporary extension of the accuracy limits after a gap in tracking [m, rad]
-        self.returning = state[11:13]  # speeds with which these extensions shrink [m/s, rad/s]
+        self.returning = state[11:13]  # speeds with which the extensions of the accuracy limits shrink [m/s, rad/s]
 
     @property
     def settings(self) -> RootControlSettings:
@@ -179,7 +179,7 @@ def move_root(
     else:
         rate = LN2 / jump_halflife
         left = math.exp(-rate * dt)
-        decayed = (1.0 - left) / rate  # This is the integral of the decay over `dt`, so any `dt` gives the same motion.
+        decayed = (1.0 - left) / rate  # The integral of the decay over `dt` makes the motion independent of `dt`.
         dx, dy, turn = dx + decayed * residual[0], dy + decayed * residual[1], turn + decayed * residual[2]
         for i in range(3):
             residual[i] *= left

@@ -1,8 +1,8 @@
 """Lock feet on the floor: a toe in contact with the ground keeps its place until the played motion lifts the toe.
 
-The lock holds the position of the toe and the heading of the foot. The rest of the foot's rotation follows the played
-motion, so that the foot rolls off. Position and velocity of a foot do not jump at a lock, a release or a corrective
-step, because an offset bridges the difference and decays to zero.
+A lock keeps the position of the toe and the heading of the foot constant. The rest of the foot's rotation follows the
+played motion, so that the foot rolls off. Position and velocity of a foot do not jump at a lock, a release or a
+corrective step, because an offset bridges the difference and decays to zero.
 """
 
 from __future__ import annotations
@@ -431,8 +431,8 @@ def _heel_above_floor(foot: Row, bone: Row, toe: Row, lowest: float) -> Quat:
 
 @njit
 def _raise_heel(foot: Row, bone: Row, toe: Row, hip: Row, longest: float, zone: float) -> Quat:
-    """Raise the heel, within the limits of the foot's pitch, when the hip is too far from the ankle. Otherwise the knee
-    would straighten abruptly.
+    """Raise the heel, within the limits of the foot's pitch, when the hip is too far from the ankle. Without a raised
+    heel, the knee would straighten abruptly.
     """
     axis = _pitch_axis(foot, bone)
     far = quat.norm(quat.sub(quat.sub(toe, quat.rotate(foot, bone)), hip))

@@ -1,7 +1,7 @@
 """Fit pelvis and spine to headset and body trackers by weighted least squares.
 
 Straps slip, skin moves, and the avatar's proportions differ from the user's, so no body tracker is assumed to be exact.
-The fit starts from the pose that follows from the headset alone. It has nine unknowns: the shift of the pelvis, the
+The fit starts from the pose that follows from the headset alone. The nine unknowns are the shift of the pelvis, the
 rotation of the pelvis, and a bend that spine, chest and upper chest share. The Gauss–Newton method minimizes the sum of
 the squared residuals, each divided by its variance. The residuals are the errors at headset, waist and chest tracker,
 the distances by which the legs do not reach the tracked feet, the errors of the tracked knees, and the distance from

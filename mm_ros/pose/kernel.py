@@ -49,8 +49,8 @@ HEEL_UP = 0.06  # The heel is raised when the estimated ankle is more than `HEEL
 TOE_LIFT = 0.6  # Ratio of the toe's height to the ankle's height in the middle of a swing.
 SHARE_HALFLIFE_S = 0.1  # Half-life with which the share of the user's feet follows the certainty of their estimate.
 RELEASED_CONTACT = 0.7  # A foot may be released when the probability of its contact is below `RELEASED_CONTACT`.
-# A foot is released if its probability of motion exceeds 0.5. If the estimate of the foot is uncertain, the limit is
-# higher by up to `CALM`.
+# A foot with a certain estimate is released if its probability of motion exceeds 0.5. For a foot with an uncertain
+# estimate, the required probability of motion is higher by up to `CALM`.
 CALM = 0.4
 # While no foot is locked, the foot with the larger probability of contact stands, if this probability exceeds
 # `SUPPORTING_CONTACT`.
@@ -78,7 +78,7 @@ class Hold(NamedTuple):
     weight: F64  # (R,) weight of each target, which grows linearly from 0 to 1
     positions: F64  # (R, 3)
     rotations: F64  # (R, 4)
-    gap: Offsets  # (2 R rows) offsets of positions and of rotations after a tracker is found again
+    gap: Offsets  # (2 R rows) decaying offsets of the R positions and R rotations after a tracker is found again
     trunk: F64  # (2, 3): the argument `trunk` of `follow_hands`
     calm: F64  # (R, 4, 3) filters of the body trackers: position, velocity, (1 when ready, 0, 0), angular velocity
     calm_rotations: F64  # (R, 4)
@@ -241,7 +241,7 @@ def blend(body: Any, s: Any, t: Any, new: Any, jumped: bool, dt: float) -> None:
         quat.put3(s.root, 1, rate)
         s.root[1, 3] = turn
     s.root[0] = new.root[0]
-    last = len(new.rotations)  # This row holds the offset of the hips' position.
+    last = len(new.rotations)  # The last row of `s.offsets` holds the offset of the hips' position.
     for j in range(HIPS, last):
         if jumped:
             _restart(s, t, new, j, lost, lost_turn, dt)
@@ -449,8 +449,8 @@ def toward_estimate(feet: Any, side: int, toe: Row, foot: Row, estimated: Any) -
 
 @njit
 def levelled(feet: Any, side: int, foot: Row, toes: Row, estimated: Any) -> tuple[Quat, Quat]:
-    """Turn foot and toes flat on the floor while the user's foot stands and its ankle is low. Otherwise the heel would
-    rise with the played motion, although the user's heel does not rise.
+    """Turn foot and toes flat on the floor while the user's foot stands and its ankle is low, so that the heel does not
+    rise with the played motion.
     """
     raised = max(estimated[2] - feet.rest[side, 1], 0.0) / HEEL_UP
     share = estimated[5] * max(1.0 - raised, 0.0)

@@ -25,8 +25,8 @@ from mm_ros.tracking.bend import Bend
 # Heights of the hips are divided by the height of the hips while standing.
 LOWEST_HIPS, HIGHEST_HIPS = 0.11, 1.0
 LOWEST_SQUAT = 0.3  # Minimum height of the hips on feet or knees. Lower hips would press the knees into the floor.
-# A user begins to kneel when the hips are below `KNEELS_BELOW`, and stops when they are above `KNEELS_UNTIL`. The
-# other two values hold for lying in the same way.
+# A user begins to kneel when the hips are below `KNEELS_BELOW`, and stops when they are above `KNEELS_UNTIL`. A user
+# begins to lie when the hips are below `LIES_BELOW`, and stops when they are above `LIES_UNTIL`.
 KNEELS_BELOW, KNEELS_UNTIL, LIES_BELOW, LIES_UNTIL = 0.36, 0.44, 0.17, 0.25
 # If the hips are low and the trunk leans by more than `CRAWLING_LEAN` [rad], the user kneels, crawls or lies.
 CRAWLING_LEAN = 1.0
@@ -176,8 +176,8 @@ def low_reach(low: Any) -> float:
 
 @njit
 def own_lean(low: Any) -> float:
-    """Return the share of the lean toward the headset that is still applied. This share is smaller for a trunk far from
-    upright, because more lean would change the height of its head.
+    """Return the share of the lean toward the headset that is still applied. A trunk far from upright gets a smaller
+    share, because more lean would change the height of the head.
     """
     return float(1.0 - low.lean[1] * min(abs(low.lean[0]) / 0.6, 1.0))
 

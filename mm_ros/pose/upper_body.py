@@ -181,7 +181,7 @@ def follow_calmly(track: Any, goal: Row, dt: float) -> Vec:
             track[2, 0] = 1.0
         return quat.get3(track, 0)
     for k in range(3):
-        # The height has a shorter half-life, because the spine cannot compensate for an error of the height.
+        # The height of the hips has a shorter half-life, because the spine cannot compensate for an error in height.
         memory = 0.5 ** (dt / (HIPS_HALFLIFE_S if k < 2 else HIPS_HEIGHT_HALFLIFE_S))
         x = track[0, k] + track[1, k] * dt
         lacking = goal[k] - x

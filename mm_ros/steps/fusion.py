@@ -31,8 +31,8 @@ FORGOTTEN_S = 0.4  # The correction by the camera ends when the newest image is 
 IMAGE_HALFLIFE_S = 0.03  # Half-life of the average over camera images.
 # `CAMERA_M` and `SHARES` were fitted on the CMU subjects 07, 16, 82, 83 and 120 with a simulated camera
 # (benchmarks/2026-11-steps.md). Both arrays hold one value for each of the directions forward, left and up.
-# `CAMERA_M` is the standard deviation of the distance between the ankles in a camera image [m]. Its values are 1.4
-# times the measured values, because the errors of successive images are correlated.
+# `CAMERA_M` is the standard deviation of the distance between the ankles in a camera image [m]. The values of
+# `CAMERA_M` are 1.4 times the measured values, because the errors of successive images are correlated.
 CAMERA_M = np.array([0.20, 0.17, 0.13])
 SHARES = np.array([0.8, 0.1, 0.1])  # Share of the network's squared error that lies in each direction.
 

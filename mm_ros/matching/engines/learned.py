@@ -201,7 +201,7 @@ class LearnedSource:
     def _returns_to_band(self, found: F32, heights: tuple[float, float]) -> bool:
         """Return whether the motion has left the height band, and the state `found` is nearer to the band.
 
-        In this case the state is accepted at any cost, because the stepper network ignores height bands.
+        A state that is nearer to the band is accepted at any cost, because the stepper network ignores height bands.
         """
         i = int(self.fraction >= 0.5)
         out = self._outside(self._joints[0][i], self._joints[1][i], heights)

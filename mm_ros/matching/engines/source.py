@@ -57,7 +57,7 @@ class Answer:
 class PoseSource(Protocol):
     """Interface of a pose source, which plays motion and jumps to better frames.
 
-    Its `database` describes skeleton, feature layout, height bands and tags of the motion.
+    The attribute `database` describes skeleton, feature layout, height bands and tags of the motion.
     """
 
     name: str  # a value of the setting `engine`

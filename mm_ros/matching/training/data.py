@@ -18,7 +18,7 @@ from mm_ros.motion.features import DIRECTION, POSITION, VELOCITY
 from mm_ros.search import DEFAULT, Engine, Mask, make_engine
 
 I64 = NDArray[np.int64]
-END_MARGIN_S = 0.5  # This value is equal to the default of the setting `end_margin`.
+END_MARGIN_S = 0.5  # `END_MARGIN_S` is equal to the default of the setting `end_margin` of the matcher.
 BAND = "band_"
 
 
@@ -134,7 +134,7 @@ class QuerySampler:
     def _queries(self, rows: I64, rng: np.random.Generator) -> F32:
         d, count = self.data.database, len(rows)
         out = self.data.features[rows].copy()
-        other = rng.random(count) < 0.5  # These queries get the trajectory of another frame.
+        other = rng.random(count) < 0.5  # Half of the queries get the trajectory of another frame.
         out[np.ix_(other, self.trajectory)] = self.data.features[
             np.ix_(self.rows.draw(int(other.sum()), rng), self.trajectory)
         ]

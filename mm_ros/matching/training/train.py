@@ -118,8 +118,8 @@ class Training:
         self.key = _key(database, options)
 
     def run(self) -> Trained:
-        # Arithmetic with denormal (extremely small) numbers is slow, so they are replaced by zero. This mode applies to
-        # the whole thread and is therefore switched off after the training.
+        # Arithmetic with denormal (extremely small) numbers is slow, so they are replaced by zero. The mode of torch
+        # that replaces them applies to the whole thread and is therefore switched off after the training.
         torch.set_flush_denormal(True)
         try:
             return self._run()

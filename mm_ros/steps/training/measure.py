@@ -57,7 +57,7 @@ def score(figures: Mapping[str, Mapping[str, float]]) -> float:
 def measured(
     path: Path, sources: Sequence[Source], tell: Callable[[str, int, int], None] | None = None
 ) -> dict[str, float]:
-    """Measure the step network in the file `path` on all clips. The result is empty if there are no clips."""
+    """Measure the step network in the file `path` on all clips. Without clips, the returned dict is empty."""
     if not sources:
         return {}
     model = OnnxModel(path, "steps", layout_hash())
