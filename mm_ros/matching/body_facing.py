@@ -34,7 +34,7 @@ STEEP, LEVEL = 0.3, 0.7
 
 
 class BodyFacing:
-    """Turn the hips toward the desired facing. The state is the present turn [rad] and its rate."""
+    """Turn the hips toward the desired facing. The state of this class is the present turn of the hips and its rate."""
 
     def __init__(self) -> None:
         self._state = np.zeros(2)

@@ -74,7 +74,7 @@ class MatcherSettings(RootControlSettings):
     steered_weights: str = like(weights, "", REPLACES.format("weights"))
     steered_hips_turn: float = like(hips_turn, 0.0, REPLACES.format("hips_turn"))
     tags: str = setting(
-        "", "Search only frames that match this tag query, for example '(walk|run)&!crouch'. If empty, search all "
+        "", "Tag query that selects the frames to search, for example '(walk|run)&!crouch'. An empty query selects all "
         "frames."
     )
     margin: float = setting(

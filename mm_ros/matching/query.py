@@ -179,8 +179,8 @@ class QueryBuilder:
         """Blend the user's feet into the columns of both feet, and multiply the weights of these columns by up to
         `gain`. Return the mean share of the user's feet in the query.
 
-        The share of a foot is one half if its expected error is `sigma`, and larger for a smaller error. The rest comes
-        from the feet of the current pose.
+        The share of a foot is one half if its expected error is `sigma`, and larger for a smaller error. The remaining
+        share is that of the feet of the current pose.
         """
         columns = self.foot_columns
         return float(

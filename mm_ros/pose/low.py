@@ -176,8 +176,8 @@ def low_reach(low: Any) -> float:
 
 @njit
 def own_lean(low: Any) -> float:
-    """Return the share of the lean toward the headset that is still applied. A trunk far from upright gets a smaller
-    share, because more lean would change the height of the head.
+    """Return the share of the lean toward the headset that is still applied. A trunk far from upright leans less toward
+    the headset, because more lean would change the height of the head.
     """
     return float(1.0 - low.lean[1] * min(abs(low.lean[0]) / 0.6, 1.0))
 
