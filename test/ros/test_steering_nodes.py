@@ -16,8 +16,10 @@ from rclpy.parameter import Parameter
 from sensor_msgs.msg import Joy
 from std_msgs.msg import Float64
 
+from mm_ros.motion import default_database
 from mm_ros.motion.feature_files import format_layout
 from mm_ros.motion.features import FeatureLayout, default_layout
+from mm_ros.motion.procedural import make_clips
 
 
 @pytest.fixture(scope="module")
@@ -156,6 +158,16 @@ OWN_LAYOUT = FeatureLayout(
 )
 
 
+@pytest.fixture(scope="module")
+def small_databases(tmp_path_factory):
+    """Default databases of a few clips, in a folder of this run: a whole one of each layout takes half a minute."""
+    folder, clips = tmp_path_factory.mktemp("databases"), make_clips(0)[:8]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(default_database, "make_clips", lambda *_: clips)
+        patch.setattr(default_database, "writable_root", lambda: folder)
+        yield
+
+
 @pytest.mark.parametrize(
     ("given", "times", "velocity"),
     [
@@ -166,7 +178,9 @@ OWN_LAYOUT = FeatureLayout(
         ({"features": "own", "control": "joystick"}, (1 / 3, 2 / 3, 1.0), True),
     ],
 )
-def test_the_control_chooses_the_feature_layout(ros, monkeypatch, tmp_path_factory, given, times, velocity):
+def test_the_control_chooses_the_feature_layout(
+    ros, monkeypatch, tmp_path_factory, small_databases, given, times, velocity
+):
     own = tmp_path_factory.getbasetemp() / "own_layout.yaml"
     own.write_text(format_layout(OWN_LAYOUT))
     values = {name: str(own) if value == "own" else value for name, value in given.items()}
