@@ -16,9 +16,9 @@ export OMP_NUM_THREADS ?= 1
 
 TESTS ?= test
 PYTEST = $(PY) -m pytest
-# Many tests wait for other processes, so two at a time take less time; with three, tests with a browser wait for each
-# other. One file's tests stay in one worker, and the longest files begin first (test/conftest.py).
-WORKERS ?= 2
+# Many tests wait for other processes, so three at a time use two cores. test/spread.py says which tests share a worker
+# and which begin first.
+WORKERS ?= 3
 
 .PHONY: audit help venv messages demo test test-packaging test-openxr test-pose lint format colcon bench fuzz page pictures clean
 

@@ -11,6 +11,7 @@ from leftover_processes import (  # noqa: F401 (hooks)
     pytest_sessionfinish,
     pytest_terminal_summary,
 )
+from spread import pytest_collection_modifyitems, pytest_xdist_make_scheduler  # noqa: F401 (hooks)
 
 from mm_ros.base.cache import configure_bytecode
 
@@ -26,25 +27,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-# Files that take longest, mostly by waiting. They begin first, so that no worker is left alone with one of them.
-LONGEST_FIRST = (
-    *("show/test_viewer_page.py", "ros/test_graph_faults.py", "web/test_headset_page.py", "cli/test_demo.py"),
-    *("ros/test_graph_nodes.py", "sessions/test_session_ros.py", "ros/test_graph_robot.py", "search/test_search.py"),
-    *("ros/test_bench.py", "web/test_steering_page.py", "base/test_privacy.py", "ros/test_graph_machines.py"),
-    *("ros/test_graph_up.py", "test_fingers.py", "show/test_viewer.py", "ros/test_absurd_messages.py"),
-    *("facing/test_orientation_training.py", "web/test_headset_ways.py", "ros/test_graph_composed.py"),
-)
 
 
 def _find_data() -> Path | None:
     named = os.environ.get("MM_ROS_DATA")
     candidates = [Path(named)] if named else [REPOSITORY.parent / "shared" / "data"]
     return next((path for path in candidates if path.is_dir()), None)
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    rank = {REPOSITORY / "test" / name: i for i, name in enumerate(LONGEST_FIRST)}
-    items.sort(key=lambda item: rank.get(item.path, len(rank)))
 
 
 @pytest.hookimpl(wrapper=True)

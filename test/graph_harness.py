@@ -144,7 +144,7 @@ class Client:
             due = time.monotonic() + 1 / pace
             stamps.append(self.send_now(frame))
             self.spin_until(lambda stamp=stamps[-1]: self.newest_pose_ns >= stamp, patience)
-            self.spin_until(lambda due=due: time.monotonic() >= due, 1.0)
+            self.spin(due - time.monotonic())
         return stamps
 
     def send_now(self, frame: TrackerFrame) -> int:
@@ -160,11 +160,12 @@ class Client:
             self.executor.spin_once(max(0.0, min(0.02, until - time.monotonic())))
 
     def spin_until(self, done: Callable[[], bool], seconds: float) -> bool:
+        """A message ends the wait at once; else `done` is asked 50 times a second: each round costs CPU time."""
         until = time.monotonic() + seconds
         while not done():
             if time.monotonic() >= until:
                 return False
-            self.executor.spin_once(0.002)
+            self.executor.spin_once(max(0.0, min(0.02, until - time.monotonic())))
         return True
 
     def call(self, kind: Any, service: str, request: Any, seconds: float = PATIENCE_S) -> Any:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import processes
 import pytest
+from chromium import free_port
 
 from mm_ros.base.ending import LINE
 from mm_ros.base.own_python import module_command
@@ -79,7 +80,7 @@ def warm() -> None:
 
 @pytest.mark.parametrize("stage", ["1/3 database", "2/3 graph", "3/3 viewer", "tracker_bridge]: ready"])
 def test_a_demo_that_starts_ends_with_one_line(stage: str, tmp_path: Path, warm: None):
-    with Running(tmp_path / "log", *MM_ROS, "demo", "--port", "8190") as demo:
+    with Running(tmp_path / "log", *MM_ROS, "demo", "--port", free_port()) as demo:
         demo.wait_for(stage)
         after = demo.ctrl_c()
         assert demo.process.returncode == 130
