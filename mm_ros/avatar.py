@@ -66,8 +66,7 @@ class Avatar:
         cls, database: MotionDatabase, calibration: Calibration | None = None, settings: AvatarSettings | None = None
     ) -> Avatar:
         """Build an avatar with the networks that the settings select. If the settings select the learned engine, the
-        model file replaces `database`.
-        """
+        model file replaces `database`."""
         settings = settings or AvatarSettings()
         # These modules are imported here, because they import onnxruntime, which `Avatar` itself does not need.
         from mm_ros.facing.model_file import load_facing_model

@@ -127,8 +127,7 @@ def fit_post(
     former: AvatarPose | None = None,
 ) -> PostStage:  # fmt: skip
     """Return a pose stage for `skeleton`: the given `stage` if it can use this skeleton, or else a new stage, whose
-    first pose fades in from the pose `former`.
-    """
+    first pose fades in from the pose `former`."""
     if stage is None or not stage.use_skeleton(skeleton):
         return PostStage(settings, skeleton, calibration, former=former)
     stage.set_calibration(calibration)

@@ -154,7 +154,6 @@ def tag_mask(database: MotionDatabase, query: str) -> Mask:
 
 
 def _source_of(settings: MatcherSettings) -> tuple[str, str]:
-    """Return the values of those settings whose change requires a new pose source."""
     return settings.engine, settings.search_structure
 
 
@@ -359,13 +358,11 @@ class MatcherStage:
         return self._make_pose(desired, dt), match
 
     def _follow(self, source: str) -> None:
-        """Use the settings for desired trajectories from `source`."""
         self._input = source
         self._active = self.control.settings = settings_for(self._settings, source)
         self.weights = self._weights(self.database, self._active)
 
     def _decide(self, dt: float, desired: Trajectory) -> Match:
-        """Search if `_reason` returns a reason, and describe the decision in a `Match`."""
         self.since_search += dt
         reason = self._reason(dt, desired)
         match = Match(
@@ -404,8 +401,7 @@ class MatcherStage:
     @staticmethod
     def _relative_end(desired: Trajectory) -> tuple[float, float]:
         """Return the vector from the current position to the end of the desired trajectory [m], which is constant
-        during a steady walk.
-        """
+        during a steady walk."""
         (end_x, end_y), (x, y) = desired.positions[-1].tolist(), desired.position.tolist()
         return end_x - x, end_y - y
 
@@ -442,7 +438,6 @@ class MatcherStage:
         self._searched_trajectory = (self._relative_end(desired), desired.yaw)
 
     def _past(self) -> F64 | None:
-        """Return past times with x, y and yaw of the root in rows (P, 4), or None soon after a reset."""
         return np.array(self._played) if len(self._played) > 1 else None
 
     def _remember(self, stamp_ns: int) -> None:

@@ -133,7 +133,6 @@ class LearnedModel:
             raise MmRosError(f"{self.path} is broken: its weights or inputs cannot be read ({error})") from error
 
     def _check_shapes(self, query: int, state: int) -> None:
-        """Check that the networks fit the feature layout and the tags in the metadata."""
         features, tags = self.digest.layout.size, len(self.digest.tag_names)
         weights = self.weights
         if query != features + 3 * tags or state <= features or weights.shape != (features,):

@@ -21,8 +21,7 @@ def _blend_rows(a: Any, b: Any, fraction: Any, factor: Any, out: Any) -> None:
 @njit
 def _blend_rotations(a: Any, b: Any, fraction: Any, out: Any) -> None:
     """Blend quaternions linearly along the shorter arc and normalize the result. For frames with a distance of 1/60 s,
-    the result is as accurate as slerp.
-    """
+    the result is as accurate as slerp."""
     for j in range(out.shape[0]):
         dot = 0.0
         for k in range(4):

@@ -61,8 +61,7 @@ def fill_trajectory(
 @njit
 def _played_at(past: Any, values: Any, t: float) -> float:
     """Interpolate `values` (P,), which belong to the times in column 0 of `past`, linearly at time `t`. The values are
-    constant before the first and after the last time.
-    """
+    constant before the first and after the last time."""
     if t <= past[0, 0]:
         return float(values[0])
     for i in range(1, len(past)):
@@ -135,8 +134,7 @@ def blend_feet(
 
 class QueryBuilder:
     """Builder of queries. The pose columns of a query come from the current frame, for smooth transitions, and the
-    trajectory columns come from the desired trajectory.
-    """
+    trajectory columns come from the desired trajectory."""
 
     def __init__(self, database: MotionDatabase, scale: float):
         self.database, self.scale = database, scale
@@ -189,8 +187,7 @@ class QueryBuilder:
 
     def carried_over(self, other: QueryBuilder, features: F32) -> F32:
         """Convert the normalized features of a frame in another database to the layout and normalization of this
-        database. A feature that does not exist in the other layout gets its mean.
-        """
+        database. A feature that does not exist in the other layout gets its mean."""
         mine, theirs = self.database.layout, other.database.layout
         known = {f.meaning: theirs.offsets[f.name] for f in theirs.features}
         values = features * other.std + other.mean

@@ -156,7 +156,6 @@ class RootControl:
 
 @lru_cache(maxsize=64)
 def _tuning(s: RootControlSettings) -> F64:
-    """Return the settings as an array for the function `move_root`."""
     share = s.synchronization if s.root_mode == "synchronization" else -1.0
     return np.array([
         share, s.jump_halflife, s.pull_share, s.position_halflife, s.position_accuracy, s.facing_halflife,

@@ -114,8 +114,7 @@ class FadeIn:
 
     def declare(self) -> None:
         """Change the field `run` of all later poses, because they do not continue the former poses for every
-        subscriber.
-        """
+        subscriber."""
         self._mixed = random.getrandbits(32) | 1
 
     def _begin(self, last: AvatarPose, pose: AvatarPose) -> None:
@@ -157,7 +156,6 @@ class FadeIn:
         return float(np.linalg.norm(np.diff(places, axis=0), axis=2).max()) * 4.0
 
     def _shifted(self, pose: AvatarPose, share: float = 1.0) -> AvatarPose:
-        """Add a share of the present offset to `pose`."""
         if not self._active:
             return pose
         offset, root = share * self._root[0], pose.root.copy()
@@ -208,7 +206,6 @@ def _aimed(q: F64, old: Vec, new: Vec) -> F64:
 
 
 def _apart(a: AvatarPose, b: AvatarPose) -> tuple[float, float]:
-    """Return the distance between the roots of two poses [m], and the angle between their yaws [rad]."""
     p, q = a.root.tolist(), b.root.tolist()
     turned = quat.wrap(quat.yaw_of(tuple(p[3:])) - quat.yaw_of(tuple(q[3:])))
     return math.dist(p[:3], q[:3]), abs(turned)

@@ -150,8 +150,7 @@ def place_foot(
 @njit
 def heading_of(foot: Row, bone: Row) -> float:
     """Return the yaw of the line from ankle to toe. While the foot points steeply down, the yaw is computed from the
-    left axis of the foot, because this axis remains horizontal.
-    """
+    left axis of the foot, because this axis remains horizontal."""
     d = quat.rotate(foot, bone)
     left = quat.rotate(foot, (0.0, 1.0, 0.0))
     ahead = quat.unit((left[1], -left[0], 0.0), (1.0, 0.0, 0.0))
@@ -170,8 +169,7 @@ def decide(
     guessed: float, stays: float, dt: float,
 ) -> None:  # fmt: skip
     """Decide whether a foot is locked, stays locked or is released. A foot with a tracker (`guessed` below 1) is never
-    locked, because the tracker measures its position.
-    """
+    locked, because the tracker measures its position."""
     feet.stepping[side] = max(feet.stepping[side] - dt, 0.0)
     feet.leaving[side] = max(feet.leaving[side] - dt, 0.0)
     height = target[2] - ground - feet.rest[side, 0]
@@ -201,7 +199,6 @@ def decide(
 
 @njit
 def _stands(feet: Any, side: int) -> bool:
-    """Return whether the foot is locked and at rest."""
     return bool(feet.locked[side] != 0 and math.hypot(feet.toe_rate[side, 0], feet.toe_rate[side, 1]) < AT_REST)
 
 
@@ -233,8 +230,7 @@ def _too_far(feet: Any, t: Any, side: int, target: Row, target_yaw: float) -> fl
 @njit
 def lock(feet: Any, t: Any, side: int, target: Row, target_yaw: float, ground: float) -> None:
     """Lock the foot. The locked place is ahead of the toe by the distance that the toe needs to stop, so that the toe
-    does not overshoot.
-    """
+    does not overshoot."""
     rate, turn_rate = quat.get3(feet.toe_rate, side), feet.heading[side, 1]
     ahead = quat.shortened((rate[0], rate[1], 0.0), t.lock_speed)
     run_out = t.lock_halflife / (2.0 * LN2)
@@ -259,8 +255,7 @@ def release(
     feet: Any, t: Any, side: int, target: Row, target_yaw: float, pace: Row, turn: float, contact: bool, dt: float
 ) -> None:
     """Release the foot: start an offset from its target, which begins at the toe and yaw that were published `dt` ago.
-    If `contact` is true, the foot moves to its target by a corrective step.
-    """
+    If `contact` is true, the foot moves to its target by a corrective step."""
     here, toe_rate = quat.get3(feet.toe, side), quat.get3(feet.toe_rate, side)
     rate = quat.shortened(quat.sub(toe_rate, pace), CALM_STEP if contact else FASTEST_FREE)
     turn_rate = feet.heading[side, 1] - turn
@@ -417,7 +412,6 @@ def _pitch_axis(foot: Row, bone: Row) -> Vec:
 
 @njit
 def _heel_above_floor(foot: Row, bone: Row, toe: Row, lowest: float) -> Quat:
-    """Pitch the foot about the toe so that the ankle stays above the height `lowest`."""
     d = quat.rotate(foot, bone)
     above = toe[2] - d[2] - lowest
     if above >= HEEL_ZONE:
@@ -432,8 +426,7 @@ def _heel_above_floor(foot: Row, bone: Row, toe: Row, lowest: float) -> Quat:
 @njit
 def _raise_heel(foot: Row, bone: Row, toe: Row, hip: Row, longest: float, zone: float) -> Quat:
     """Raise the heel, within the limits of the foot's pitch, when the hip is too far from the ankle. Without a raised
-    heel, the knee would straighten abruptly.
-    """
+    heel, the knee would straighten abruptly."""
     axis = _pitch_axis(foot, bone)
     far = quat.norm(quat.sub(quat.sub(toe, quat.rotate(foot, bone)), hip))
     wanted = soft_reach(far, longest, zone)

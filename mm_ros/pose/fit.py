@@ -124,8 +124,7 @@ def _bend_arm(body: Any, point: Row, last: int) -> Vec:
 @njit
 def _add_point(a: Any, b: Any, missing: Row, turn_arm: Row, bend_arm: Row, weight: float) -> None:
     """Add the three equations of a point that moves with the shift of the hips, and turns with hips and spine at two
-    lever arms.
-    """
+    lever arms."""
     row = np.zeros(UNKNOWNS)
     for k in range(3):
         row[:] = 0.0
@@ -169,7 +168,6 @@ def _add_row(a: Any, b: Any, row: Any, missing: float, weight: float) -> None:
 
 @njit
 def _solve(a: Any, b: Any, x: Any) -> None:
-    """Solve `a` · `x` = `b` by Cholesky decomposition in place."""
     n = UNKNOWNS
     for i in range(n):
         for j in range(i + 1):

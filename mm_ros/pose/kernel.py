@@ -181,8 +181,7 @@ def follow_user(
 @njit
 def _keep_support(user: Any, feet: Any, known: Any) -> None:
     """If no foot supports the body, let the foot with the larger probability of contact stand, because both
-    probabilities are low for a moment between two steps.
-    """
+    probabilities are low for a moment between two steps."""
     if (user.stands[0] and feet.locked[0]) or (user.stands[1] and feet.locked[1]):
         return
     left = 0.0 if feet.stepping[0] > 0.0 else known[0, 0]
@@ -260,7 +259,6 @@ def blend(body: Any, s: Any, t: Any, new: Any, jumped: bool, dt: float) -> None:
 
 @njit
 def _root_rate(s: Any, root: Any, dt: float) -> tuple[Vec, float]:
-    """Return velocity and yaw rate of the root in root axes."""
     d = quat.scale(quat.sub(quat.get3(root, 0), quat.get3(s.root, 0)), 1.0 / dt)
     return quat.unrotate(quat.from_yaw(root[0, 3]), d), quat.wrap(root[0, 3] - s.root[0, 3]) / dt
 
@@ -324,8 +322,7 @@ def follow_target(
 @njit
 def wear(tracker_p: Row, tracker_q: Row, device: Any) -> tuple[Vec, Quat]:
     """Return the pose of the joint that carries a tracked device. `device` is the pose of the device in joint axes
-    (x, y, z, qw, qx, qy, qz).
-    """
+    (x, y, z, qw, qx, qy, qz)."""
     q = quat.normalize(quat.mul_inv(tracker_q, (device[3], device[4], device[5], device[6])))
     return quat.sub(tracker_p, quat.rotate(q, (device[0], device[1], device[2]))), q
 
@@ -428,8 +425,7 @@ def post_step(
 @njit
 def _least(a: float, b: float) -> float:
     """Return the value between `a` and `b` that is nearest to 0. Feet are shifted by this value when the trunk bends,
-    because bending on the spot moves the hips backward, but not the feet.
-    """
+    because bending on the spot moves the hips backward, but not the feet."""
     return 0.0 if a * b <= 0.0 else (a if abs(a) < abs(b) else b)
 
 
@@ -450,8 +446,7 @@ def toward_estimate(feet: Any, side: int, toe: Row, foot: Row, estimated: Any) -
 @njit
 def levelled(feet: Any, side: int, foot: Row, toes: Row, estimated: Any) -> tuple[Quat, Quat]:
     """Turn foot and toes flat on the floor while the user's foot stands and its ankle is low, so that the heel does not
-    rise with the played motion.
-    """
+    rise with the played motion."""
     raised = max(estimated[2] - feet.rest[side, 1], 0.0) / HEEL_UP
     share = estimated[5] * max(1.0 - raised, 0.0)
     own, of_toes = (foot[0], foot[1], foot[2], foot[3]), (toes[0], toes[1], toes[2], toes[3])
@@ -468,8 +463,7 @@ def _target(
     dt: float,
 ) -> tuple[Vec, Quat, float]:  # fmt: skip
     """Return target position, target rotation and weight for the joint that carries a device. While the device is lost,
-    the target moves with the joint `base`.
-    """
+    the target moves with the joint `base`."""
     p, q = wear(quat.get3(trackers, role), quat.get4(rotations, role), devices[role])
     base_p, base_q = quat.get3(body.room_positions, base), quat.get4(body.room_rotations, base)
     return follow_target(hold, t, role, seen[role] != 0, p, q, base_p, base_q, dt)
@@ -514,7 +508,6 @@ def calm(hold: Any, trackers: Any, rotations: Any, seen: Any, dt: float) -> None
 def _trunk(
     body: Any, hold: Any, lengths: Any, t: Any, trackers: Any, rotations: Any, seen: Any, devices: Any, dt: float
 ) -> Vec:
-    """Fit pelvis and spine to the body trackers, and return the shift of the hips."""
     most = 0.0
     for role in range(WAIST_ROLE, R):
         p, q, w = _target(body, hold, t, role, 0, trackers, rotations, seen, devices, dt)
@@ -531,7 +524,6 @@ def _trunk(
 def _head(
     body: Any, hold: Any, t: Any, trackers: Any, rotations: Any, seen: Any, devices: Any, low: Any, dt: float
 ) -> Vec:
-    """Put the head on the headset, and return the shift of the hips."""
     p, q, w = _target(body, hold, t, HEAD_ROLE, 0, trackers, rotations, seen, devices, dt)
     hold.head[3] = w
     if w <= 0.0:

@@ -169,16 +169,14 @@ def bend_trunk(body: Any, low: Any) -> None:
 @njit
 def low_reach(low: Any) -> float:
     """Return the additional distance [m] that the hips may move horizontally toward the head. The hips of a lying user
-    are far from the point below the head.
-    """
+    are far from the point below the head."""
     return float(2.0 * low.lean[1] * min(max((abs(low.lean[0]) - 0.5) / 0.3, 0.0), 1.0))
 
 
 @njit
 def own_lean(low: Any) -> float:
     """Return the share of the lean toward the headset that is still applied. A trunk far from upright leans less toward
-    the headset, because more lean would change the height of the head.
-    """
+    the headset, because more lean would change the height of the head."""
     return float(1.0 - low.lean[1] * min(abs(low.lean[0]) / 0.6, 1.0))
 
 

@@ -104,8 +104,7 @@ class PostStage:
 
     def use_skeleton(self, skeleton: Skeleton) -> bool:
         """Use another skeleton from the next step on, without a reset, and return True. If other bones than those of
-        the arms differ, do nothing and return False.
-        """
+        the arms differ, do nothing and return False."""
         others = [j for j in range(len(skeleton)) if j not in ARM_BONES]
         old = self.skeleton
         if skeleton.names != old.names or not np.array_equal(skeleton.offsets[others], old.offsets[others]):
@@ -192,7 +191,6 @@ class PostStage:
         return self.published
 
     def _carry(self, new_from_old: F64) -> None:
-        """Transform the state of this stage into the axes of the re-centred room."""
         q, yaw = new_from_old[3:], float(rot.yaw_of(new_from_old[3:]))
         for points in (self._feet.place, self._feet.toe, self._feet.desired):
             points[:] = rot.rotate(q, points) + new_from_old[:3]
@@ -241,7 +239,6 @@ class PostStage:
         return p, q, good
 
     def _posture(self, trackers: TrackerFrame | None, p: F64, q: F64, seen: NDArray[np.uint8], dt: float) -> Low:
-        """Estimate how the user bends, sits, kneels or lies, unless a waist or chest tracker measures the trunk."""
         allowed = trackers is not None and bool(seen[HEAD_ROLE]) and not (seen[WAIST_ROLE] or seen[CHEST_ROLE])
         frame = trackers or TrackerFrame(0)
         head, _ = wear(p[HEAD_ROLE], q[HEAD_ROLE], self._devices[HEAD_ROLE])

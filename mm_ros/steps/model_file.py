@@ -12,8 +12,7 @@ from mm_ros.steps.inputs import layout_hash
 
 def load_step_model(settings: StepSettings) -> OnnxModel | None:
     """Load the step network that the settings select, or return None if the setting `steps` is off. All avatars of one
-    process share the network.
-    """
+    process share the network."""
     if not settings.steps:
         return None
     path = Path(settings.steps_model) if settings.steps_model else MODELS / "steps.onnx"

@@ -198,7 +198,6 @@ class SearchSource:
         return near and self._out_of_band_s < ask.band_grace_s and self._fits(ask.tags, current)
 
     def _fits(self, mask: Mask, frame: int) -> bool:
-        """Return whether the tags of a frame match a mask."""
         bits = int(self.database.tags[frame])
         some = not mask.any_of or bool(bits & mask.any_of)
         return some and bits & mask.all_of == mask.all_of and not bits & mask.none_of

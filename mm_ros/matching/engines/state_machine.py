@@ -67,8 +67,7 @@ def find_loop(database: MotionDatabase, speed: float) -> Loop:
 
 def _dissimilarities(database: MotionDatabase, rows: NDArray[np.int64], frames: int) -> F64:
     """Return the distance [m] between the mean posture of each candidate and the median posture of all candidates,
-    which is large for unusual walks.
-    """
+    which is large for unusual walks."""
     at = rows[:, None] + np.linspace(0, frames, SAMPLES).astype(np.int64)
     positions, rotations = (np.asarray(a[at.ravel()], np.float64) for a in (database.positions, database.rotations))
     positions[:, 0], rotations[:, 0] = 0, (1, 0, 0, 0)
@@ -86,7 +85,6 @@ def _sums(database: MotionDatabase) -> F64:
 
 
 def _means(sums: F64, rows: NDArray[np.int64], frames: int) -> F64:
-    """Return the mean velocity (x, y) and turn rate of the root over `frames` frames from each row on."""
     return np.asarray((sums[rows + frames] - sums[rows]) / frames)
 
 

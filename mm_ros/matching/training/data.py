@@ -174,8 +174,7 @@ class QuerySampler:
 
     def _tag_queries(self, rng: np.random.Generator) -> list[Mask]:
         """Draw at most 61 masks. One mask allows all frames, and the others are random tag queries, often combined with
-        a height band. The number of masks is limited, because each mask needs a separate search.
-        """
+        a height band. The number of masks is limited, because each mask needs a separate search."""
         out = [Mask()]
         for _ in range(60):
             kind = int(self.kinds[rng.integers(len(self.kinds))])

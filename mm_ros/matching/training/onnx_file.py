@@ -126,8 +126,7 @@ def metadata_of(database: MotionDatabase, weights: Any, parameters: int, **more:
 
 def _digest(database: MotionDatabase) -> str:
     """Return some frames of the database as text: one frame of each combination of tags, and the frame with the least
-    motion. The learned engine needs these frames for masks, height bands and the first pose.
-    """
+    motion. The learned engine needs these frames for masks, height bands and the first pose."""
     _, first = np.unique(np.asarray(database.tags), return_index=True)
     still = int(np.argmin(np.abs(np.asarray(database.angular_velocities)).sum((1, 2))))
     rows = np.unique([*first.tolist(), still])

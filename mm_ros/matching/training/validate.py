@@ -40,7 +40,6 @@ def _stepped(model: LearnedModel, state: Any, frames: int) -> Any:
 
 
 def _answer_costs(trained: Trained, model: LearnedModel, data: Any) -> dict[str, float]:
-    """Compare the costs of the states that the projector finds with the costs of the frames that the search finds."""
     asking = QuerySampler(data, model.weights, SEED)
     questions = asking.pool(0, QUESTIONS)
     width = data.features.shape[1]

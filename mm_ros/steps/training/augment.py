@@ -124,8 +124,7 @@ def window(
 
 def _cut(source: Source, ticks: int, how: Augmentation, rng: np.random.Generator) -> tuple[F64, F64]:
     """Cut a window of motion and the second after the window from a clip, at a random playback speed. After the end of
-    the clip, the last pose is repeated.
-    """
+    the clip, the last pose is repeated."""
     n = ticks + round(AHEAD_S[-1] * RATE) + 1
     step = rng.uniform(*how.speed)
     span = (n - 1) * step
@@ -171,7 +170,6 @@ def shrink(c: F64, valid: F64, factor: float) -> None:
 
 
 def _freeze(c: F64, rng: np.random.Generator) -> None:
-    """Make both feet stand still from a random frame on, while the head sways slowly."""
     contact = np.flatnonzero(c[:, CONTACT].min(1) > 0.5)
     if not len(contact):
         return
@@ -249,7 +247,6 @@ def _borrow(c: F64, hand: int, donor: Source, height: float, rng: np.random.Gene
 
 
 def _still_hand(c: F64, hand: int, rng: np.random.Generator) -> None:
-    """Keep the hand at a constant position relative to the head and to the smoothed facing."""
     own = 6 + 3 * hand
     f = int(rng.integers(len(c)))
     yaw = _smooth(c[:, FACING : FACING + 1], 0.3)[:, 0]
@@ -262,7 +259,6 @@ def _still_hand(c: F64, hand: int, rng: np.random.Generator) -> None:
 
 
 def _body_moves(c: F64, height: float, rng: np.random.Generator) -> None:
-    """Add squats and leans to the motion of head and hands, while the feet do not change."""
     n = len(c)
     times = np.arange(n) / RATE
     at = rng.uniform(0.3, 3.0)

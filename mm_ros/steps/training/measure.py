@@ -40,7 +40,6 @@ def choosing_sets(captured: Sequence[Source]) -> dict[str, list[Source]]:
 
 
 def _shrunk(source: Source) -> Source:
-    """Shorten the steps if the motion is a straight walk, and return other motion unchanged."""
     columns = source.columns.astype(np.float64)
     shrink(columns, np.ones(len(columns)), SHORT_STEPS)
     if np.array_equal(columns, source.columns):

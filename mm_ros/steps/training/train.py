@@ -63,8 +63,7 @@ def fit(
     checkpoint: Callable[[StepNetwork, int], None] | None = None, start: StepNetwork | None = None,
 ) -> StepNetwork:  # fmt: skip
     """Train a new network, or continue to train the network `start`. The function `checkpoint` is called every 500
-    batches (`CHECKPOINT`) and after the last batch.
-    """
+    batches (`CHECKPOINT`) and after the last batch."""
     if not sources:
         raise MmRosError("there is no motion to train on: all clips are shorter than a second, or left out")
     torch.set_num_threads(1)
