@@ -320,8 +320,8 @@ def _assign(f: _Finder, side: str, chain: tuple[str, ...], bend: int, is_leg: bo
 
 
 def _twists(tree: Tree, chain: tuple[str, ...], bend: int, joint: str) -> bool:
-    """Whether a joint twists its limb, that is, turns about the long axis of the limb. A joint that twists a limb may
-    follow the canonical joint before or after it."""
+    """Whether a joint twists its limb, that is, turns about the long axis of the limb. The name of a joint that twists
+    a limb may state the part before or after the joint."""
     i = chain.index(joint)
     a, b = (tree.points[chain[0]], tree.points[chain[bend]]) if i < bend else (
         tree.points[chain[bend]], tree.end_of(chain)
