@@ -82,5 +82,5 @@ OFFSETS_LARGEST_M = 0.15  # maximum of each coordinate of a learned offset
 SURELY_M2 = 1e-5  # added to the variance of the difference between a signal of the camera and of the trackers
 # half-lives of the mean differences between the signals of camera and trackers, and of the variances around them
 MEAN_HALFLIFE_S, SPREAD_HALFLIFE_S = 2.0, 12.0
-LATENCY_NEEDED_S = 3.0  # duration of landmarks that an estimate of their latency needs
+LATENCY_NEEDED_S = 3.0  # minimum time with landmarks before their latency is estimated
 CONTRAST = 0.8  # minimum difference between the costs of the longest and of the best delay for an estimate of latency

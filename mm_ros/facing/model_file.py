@@ -86,7 +86,6 @@ _NUMBERS = {1: "<f4", 7: "<i8", 10: "<f2"}
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
-    """Yield the number and the value of each field of a protobuf message."""
     at = 0
 
     def whole() -> int:

@@ -56,8 +56,7 @@ class OrientationSettings(Settings):
         "network",
         "Predictor of the facing: the network of mm_ros, the network of the paper (Ponton 2022), or the direction of "
         "the headset.",
-        choices=PREDICTORS,
-        live=False,
+        choices=PREDICTORS, live=False,
     )
     model: str = setting(
         "", "ONNX file of the facing network. If empty, the network of the package is used.", live=False
@@ -74,16 +73,12 @@ class OrientationSettings(Settings):
     one_hand_limit: float = setting(
         0.12,
         "Maximum angle between facing and headset after one controller has been lost for some seconds.",
-        "rad",
-        0.0,
-        3.2,
+        "rad", 0.0, 3.2,
     )
     no_hand_limit: float = setting(
         0.04,
         "Maximum angle between facing and headset after both controllers have been lost for some seconds.",
-        "rad",
-        0.0,
-        3.2,
+        "rad", 0.0, 3.2,
     )
     hmd_sigma: float = setting(
         0.35, "Standard deviation of the facing that the predictors `paper` and `hmd_forward` report.", "rad", 0.01, 3.2
@@ -157,7 +152,6 @@ class OrientationStage:
             self._yaw = float(rot.wrap_angle(self._yaw + yaw))
 
     def _predict(self, frame: TrackerFrame, dt: float) -> tuple[float, float, float]:
-        """Return the facing in room axes [rad], its rate [rad/s] and its standard deviation [rad]."""
         c, s = oi.inputs_step(
             frame.positions, frame.rotations, frame.velocities, frame.angular_velocities, frame.state,
             self.calibration.head_height, dt, self._memory, self._inputs,

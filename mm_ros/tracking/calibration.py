@@ -438,7 +438,6 @@ class Calibrator:
                     self._lay_floor(floor)
 
     def _look_under(self, role: int, z: float, tracked: bool, t: float) -> None:
-        """Lower the floor if a controller is below it: the measured floor was a shelf, or the origin is too high."""
         under = self.current.floor_height - z
         if not tracked or under < UNDER_FLOOR:
             self._under.pop(role, None)
@@ -456,7 +455,6 @@ class Calibrator:
             self._lay_floor(max(z - CONTROLLER_RADIUS, 0.0), SOURCE_FLOOR_SIGMA)
 
     def _assume_floor(self, stood: float) -> None:
-        """Set the floor below the upright headset by the assumed height of the user."""
         floor = stood - self.current.head_height
         if self.current.note != ORIGIN or abs(floor - self.current.floor_height) > REFINED:
             self.current = replace(self.current, floor_height=floor, floor_sigma=UNKNOWN_SIGMA, note=ORIGIN)

@@ -266,7 +266,6 @@ def _step(
 def _device(
     d: Any, s: Any, r: int, state: int, p: Vec, q: Quat, sampled: int, now: int, dt: float, seen: bool, head: Vec
 ) -> int:
-    """Filter one sample of device r. Return the reason of the refusal, or 0 if the sample was accepted."""
     n = d.n[r]
     before, repeats = n[ACCEPTED] != 0, n[REPEATS]
     reason = _refusal(d, s, r, state, p, q, sampled, now, seen, head)
@@ -390,7 +389,6 @@ def _drift(d: Any, s: Any, r: int, dt: float) -> None:
 
 @njit
 def _start_blend(d: Any, s: Any, r: int, dt: float, p: Vec, q: Quat, lost: bool) -> None:
-    """Start a blend after a loss. The offset of the blend is the extrapolated output minus the new raw pose."""
     n = d.n[r]
     if lost and n[STATE] == EXTRAPOLATED:
         _drift(d, s, r, dt)

@@ -77,7 +77,6 @@ class GripOffset:
         return None
 
     def _solve(self, along: Vec, wrist: float) -> np.ndarray:
-        """Return the position of the wrist in device axes, relative to the palm that the convention assumes."""
         f = np.array(along)
         lateral = np.eye(3) - np.outer(f, f)
         sigma = PRIOR_SIGMA if self.stored is None else STORED_SIGMA

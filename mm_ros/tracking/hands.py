@@ -31,7 +31,7 @@ SAMPLE_S = 0.03  # minimum time between two samples of the fit
 TURNED_RAD, WAITED_S = 0.15, 0.5  # turn of a controller [rad] and time [s], of which either gives a new sample
 NEUTRAL_TWIST = 0.27  # mean twist of the hand relative to the forearm of the arm model in the CMU database [rad]
 PLAUSIBLE_RAD = 0.8  # angle between hand and forearm [rad] above which the cost of a convention grows only slowly
-# maximum length of an arm as a share of the head joint's height, and distance beyond it [m] that costs one half
+# maximum length of an arm as a share of the head joint's height, and distance [m] beyond this length with a cost of 0.5
 LONGEST_ARM, BEYOND_M = 0.365, 0.08
 # additional cost per sample of the conventions that are rare in recordings
 RARE = {"openxr_palm": 0.1, "openxr_aim": 0.04, "wrist": 0.08}
@@ -247,7 +247,6 @@ class HandStage:
         hand.fingers = self._fitted(hand)
 
     def _find_axis(self, frame: TrackerFrame, hand: _Hand) -> None:
-        """Add the frame to the estimate of the offset between the controller and the axis of the forearm."""
         if self.grips_given:
             hand.offset = (0.0, 0.0, 0.0)
         if not self.fits or self.grips_given or hand.fingers is None or not self.known():
@@ -261,7 +260,6 @@ class HandStage:
             hand.offset = hand.grip.offset(hand.fingers, PALM)
 
     def _arm(self) -> float:
-        """Return the length of the arm from the shoulder to the wrist [m]."""
         if self.arm_span <= 0.0:
             return (UPPER_ARM + FOREARM) * self.height
         return max(self.arm_span / 2 - PALM - SHOULDER_ASIDE * self.height, 0.2 * self.height)

@@ -169,7 +169,6 @@ def project(seen: F64, options: LandmarkSimulation) -> F32:
 
 
 def _visibility(seen: F64, image: F32, joints: F64, camera: F64) -> F32:
-    """Return the visibility (F, 33) of landmarks, which is low outside the picture and for hands behind the trunk."""
     inside = ((image > 0) & (image < 1)).all(-1) & (seen[..., 0] > 0.3)
     out = np.where(inside, 0.98, 0.1)
     hips = joints[:, sk.HIPS, :2] - camera[:2]
@@ -185,7 +184,6 @@ def _visibility(seen: F64, image: F32, joints: F64, camera: F64) -> F32:
 
 
 def _estimated(seen: F64, visibility: F32, o: LandmarkSimulation, rng: np.random.Generator) -> F64:
-    """Return the landmarks relative to the centre of the hips, with the errors of a pose estimator."""
     middle = seen[:, [LEFT_HIP, RIGHT_HIP]].mean(1)
     ray = np.arctan2(middle[:, 1], middle[:, 0])
     to_ray = rot.from_yaw(-ray)[:, None]

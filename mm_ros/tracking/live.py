@@ -1,7 +1,7 @@
 """The stages between a source of trackers and the facing: gate, hand poses, calibration, room and mountings.
 
-The node `tracker_bridge` applies these stages to live frames. The function `live_frames` applies them to recorded
-frames.
+The node `tracker_bridge` applies these stages to live frames. The function `live_frames` applies these stages to
+recorded frames.
 """
 
 from __future__ import annotations

@@ -118,12 +118,6 @@ class _Mounting:
 
 @dataclass(frozen=True)
 class _Stand:
-    """The upright body in one frame.
-
-    `facing` is the yaw of the body, `weight` the weight of the observation per second, and `t_pose` is true if the arms
-    are in a T-pose.
-    """
-
     head: Vec  # head joint, room
     facing: float
     weight: float
@@ -268,7 +262,6 @@ class MountingStage:
         known.add(position, rotation, stand.weight * dt, self.settings.mounting_memory * STAND_WEIGHT)
 
     def _position(self, frame: TrackerFrame, stand: _Stand, role: int, p: Vec) -> Vec:
-        """Return the position of a device in the axes of its joint, for an upright body."""
         joint = self._joint(stand, JOINT_OF_ROLE[role])
         if role in FOREARMS:
             joint = self._elbow(frame, stand, role, joint)

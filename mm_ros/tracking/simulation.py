@@ -264,7 +264,6 @@ def _nearest_axis(v: F64) -> F64:
 
 
 def _quaternion_of_axes(forward: F64, up: F64) -> F64:
-    """Return the quaternion of the rotation whose x axis is `forward` and whose z axis is `up`."""
     turn = rot.between(np.array([1.0, 0.0, 0.0]), forward)
     z = rot.rotate(turn, np.array([0.0, 0.0, 1.0]))
     angle = np.arctan2(float(np.dot(np.cross(z, up), forward)), float(np.dot(z, up)))
@@ -302,7 +301,6 @@ def _noisy(p: F64, q: F64, v: F64, w: F64, options: Simulation, rng: np.random.G
 
 
 def _state(frames: int, options: Simulation, rng: np.random.Generator) -> NDArray[np.uint8]:
-    """Return the tracking states. A lost controller is extrapolated for the first 0.1 s."""
     state = np.full((frames, R), LOST, np.uint8)
     state[:, [HEAD_ROLE, LEFT_HAND_ROLE, RIGHT_HAND_ROLE]] = TRACKED
     if options.waist:

@@ -163,9 +163,6 @@ class HeightDistribution:
         return StandingHeight(height, sigma, seconds, walked, self.reach)
 
     def _low_of(self, low: int, last: int, width: int) -> int:
-        """Return the lowest bin of the cluster. The cluster is as low as possible, but the head must have spent
-        `HELD_S` near its top.
-        """
         top = int(np.flatnonzero(np.cumsum(self.time[low:last][::-1])[::-1] >= HELD_S)[-1]) + low
         return max(top - width, 0)
 

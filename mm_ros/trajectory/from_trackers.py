@@ -275,7 +275,6 @@ def _follow(
 
 @njit
 def _moved(moved: Any, x: float, y: float) -> tuple[float, float]:
-    """Return where a point of the floor is after the play space was moved by the pose `moved`."""
     yaw = quat.yaw_of((moved[3], moved[4], moved[5], moved[6]))
     c, s = math.cos(yaw), math.sin(yaw)
     return moved[0] + c * x - s * y, moved[1] + s * x + c * y
@@ -358,10 +357,6 @@ def _predict(
 
 @njit
 def _between(t: float) -> tuple[int, float]:
-    """Return the index of the interval of `AHEAD_S` that contains t, and how far t is in this interval (0 … 1).
-
-    For a t after the last time in `AHEAD_S`, the end of the last interval is returned.
-    """
     begin = 0.0
     for k in range(len(AHEAD_S)):
         if t < AHEAD_S[k]:

@@ -301,7 +301,6 @@ def smooth_line(keys: F64, periodic: bool = False) -> tuple[F64, F64]:
 
 
 def _centripetal(p: F64, u: F64) -> F64:
-    """Return points of the Catmull-Rom curve between p[1] (u = 0) and p[2] (u = 1), by the Barry-Goldman pyramid."""
     knots = np.concatenate([[0.0], np.cumsum(np.sqrt(np.maximum(np.linalg.norm(np.diff(p, axis=0), axis=1), 1e-6)))])
     t = knots[1] + u * (knots[2] - knots[1])
 

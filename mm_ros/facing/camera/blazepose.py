@@ -109,7 +109,6 @@ def detections(boxes: F32, scores: F32, least: float) -> list[Detection]:
 
 
 def _merged(chance: F64, found: F64) -> list[Detection]:
-    """Merge boxes that overlap into their mean, weighted by confidence."""
     out = []
     left = np.arange(len(chance))
     while len(left):
@@ -124,7 +123,6 @@ def _merged(chance: F64, found: F64) -> list[Detection]:
 
 
 def _overlap(box: F64, boxes: F64) -> F64:
-    """Intersection over union."""
     low, high = np.maximum(box[:2], boxes[:, :2]), np.minimum(box[2:], boxes[:, 2:])
     both = np.prod(np.maximum(high - low, 0), axis=1)
     area = np.prod(box[2:] - box[:2]) + np.prod(boxes[:, 2:] - boxes[:, :2], axis=1)

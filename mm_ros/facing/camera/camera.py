@@ -250,7 +250,6 @@ class Camera:
         self.yaw = aligned + share * (placed - aligned)
 
     def _learn_noise(self, fit: Fit, dt: float) -> None:
-        """Update the noise of the landmarks and the error that turns all landmarks together."""
         self._noise_observed_s += dt
         share = max(1 - 0.5 ** (dt / fitted.NOISE_HALFLIFE_S), dt / (self._noise_observed_s + fitted.NOISE_PRIOR_S))
         noise2 = self.noise**2 + share * (fit.miss2 - self.noise**2)
@@ -265,7 +264,6 @@ class Camera:
         return out
 
     def _lines(self, points: F64) -> F64:
-        """Return the horizontal vectors (2, 2) from the right to the left hip and shoulder, in room axes."""
         out = np.empty((4, 3))
         la.turned(points[LINES], self.yaw, self.pitch, out)
         return out[[0, 2], :2] - out[[1, 3], :2]

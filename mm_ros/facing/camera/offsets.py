@@ -30,7 +30,7 @@ class Offsets:
         """Update the offsets by one picture.
 
         `carried` (3, 3) are nose and wrists by devices and calibration, and `seen` (3, 3) by landmarks, both in room
-        axes. A common shift of all three in `seen` has no effect. `variance` [m² s] is the variance of the mean
+        axes. A common shift of all points in `seen` has no effect. `variance` [m² s] is the variance of the mean
         position of a landmark in one second of pictures.
         """
         if (w > 0).sum() < 2:

@@ -184,7 +184,6 @@ def _gesture(hand: int, p: F64, q: F64, yaw: F64, dt: float, height: float, rng:
 
 
 def _crab(angle: float, p: F64, q: F64, yaw: F64) -> None:
-    """Turn the body about the head by `angle` [rad]; the path of the head does not change."""
     turn = rot.from_yaw(angle)
     p[:, 1:] = p[:, :1] + rot.rotate(turn, p[:, 1:] - p[:, :1])
     q[:] = rot.multiply(turn, q)
@@ -202,7 +201,6 @@ def _look_along(angle: float, q: F64) -> None:
 
 
 def _reversed(p: F64, q: F64, yaw: F64, seams: list[int]) -> tuple[F64, F64, F64, list[int]]:
-    """Reverse the motion in time. `seams` are the frames at which clips were joined."""
     return p[::-1], q[::-1], yaw[::-1], [len(yaw) - seam for seam in seams]
 
 
@@ -249,7 +247,6 @@ def _grip(p: F64, q: F64, how: Augmentation, rng: np.random.Generator) -> None:
 
 
 def _spliced(p: F64, q: F64, v: F64, w: F64, yaw: F64, rng: np.random.Generator) -> tuple[F64, F64, F64, F64, F64]:
-    """Turn the axes of the room by a random angle from a random frame on."""
     first = int(rng.integers(len(yaw)))
     angle = rng.uniform(-np.pi, np.pi)
     turn = rot.from_yaw(angle)

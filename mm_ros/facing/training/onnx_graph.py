@@ -16,8 +16,6 @@ Shapes = dict[str, list[str | int]]
 
 
 class _Graph:
-    """Collects the nodes and the constants of an ONNX graph."""
-
     def __init__(self) -> None:
         self.nodes: list[Any] = []
         self.constants: list[Any] = []

@@ -105,7 +105,6 @@ def fit_recurrent(
 def _fit_chunk(
     network: FacingNetwork, optimizer: torch.optim.Optimizer, chunk: Streams, memory: Tensor, jitter: float, first: int
 ) -> Tensor:
-    """Take one step of the optimizer on a chunk, and return the state at the end of the chunk."""
     members = network.recurrent
     assert members is not None
     x = network.normalized(chunk.inputs.float())

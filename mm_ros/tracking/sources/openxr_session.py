@@ -207,9 +207,6 @@ class OpenXrSession:
         return held[0], held[1]
 
     def _xr_time(self, monotonic_ns: int) -> int:
-        """Convert a time of CLOCK_MONOTONIC to the time of the runtime. The difference of both clocks is measured once
-        a second.
-        """
         if monotonic_ns - self._clocks_ns > CLOCKS_EVERY_NS:
             # The OpenXR extension accepts times of any clock, but converts only times of CLOCK_MONOTONIC correctly.
             given = timespec(monotonic_ns // 1_000_000_000, monotonic_ns % 1_000_000_000)
