@@ -14,7 +14,7 @@ def soft_reach(distance: float, longest: float, zone: float) -> float:
     """Limit the distance from the root to the end of a limb softly, so that it stays below `longest`.
 
     Distances up to `longest` − `zone` do not change; larger distances approach `longest` asymptotically. The slope of
-    the function is continuous, so that a limb does not become straight abruptly.
+    `soft_reach` is continuous, so that a limb does not become straight abruptly.
     """
     start = longest - zone
     if distance <= start:
@@ -43,7 +43,7 @@ def lifted_corner(
 ) -> Vec:
     """Return the normal of the plane of a limb whose middle joint must not be lower than `lowest` [m].
 
-    The limb rotates about the line root–end by no more than necessary, towards `outward` if its plane is vertical.
+    The limb rotates about the line root–end by the smallest such angle, towards `outward` if its plane is vertical.
     """
     line = quat.unit(quat.sub(end, root), (0.0, 0.0, -1.0))
     centre = corner(root, end, (0.0, 0.0, 0.0), first, second)
@@ -71,7 +71,7 @@ def bend_limits(first: float, second: float, sharpest: float) -> float:
 def swung_normal(root: Row, end: Row, hinge: Row, target: Row) -> Vec:
     """Return the unit normal of a limb's plane after the shortest rotation of the limb that points it to `target`.
 
-    `hinge` is the present rotation axis of the middle joint. The function uses `hinge` instead of the joint positions,
+    The vector `hinge` is the present rotation axis of the middle joint. The joint positions are not used,
     because the joints of a straight limb define no plane, and a blend may have bent the middle joint sideways.
     """
     line = quat.unit(quat.sub(end, root), (0.0, 0.0, -1.0))
@@ -88,7 +88,7 @@ def bend_two(
 
     Return the rotations of both bones and the position of the middle joint, in the room. `first_bone`, `second_bone`
     and the hinge `axis` are vectors in the axes of the joints. The unit vector `normal` is the direction of the hinge
-    in the room. The limb bends about `normal` by a positive angle; `normal` is perpendicular to the line root–target.
+    in the room, perpendicular to the line root–target. The limb bends about `normal` by a positive angle.
     """
     first, second = quat.norm(first_bone), quat.norm(second_bone)
     line = quat.unit(quat.sub(target, root), (0.0, 0.0, -1.0))

@@ -29,7 +29,7 @@ def njit(**options: Any) -> Callable[[_Function], _Function]: ...
 
 
 def njit(function: _Function | None = None, **options: Any) -> Any:
-    """Compile a function. Options such as `@njit(inline="always")` are passed to `numba.njit`."""
+    """Compile a function. Arguments of the decorator, as in `@njit(inline="always")`, are passed to `numba.njit`."""
     decorate = numba.njit(**{**_OPTIONS, **options})
     return decorate if function is None else decorate(function)
 
@@ -46,7 +46,7 @@ class SharedLocator(_Locator):  # type: ignore[misc]
 
     @classmethod
     def from_function(cls, py_func: Any, py_file: str) -> Any:
-        """Return None for files outside this package, so that numba uses its default cache for them."""
+        """Return None for a function outside `mm_ros`, so that numba uses its default cache for this function."""
         return super().from_function(py_func, py_file) if _PACKAGE in Path(py_file).resolve().parents else None
 
     @classmethod

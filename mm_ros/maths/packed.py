@@ -13,8 +13,8 @@ T = TypeVar("T", bound=tuple[Any, ...])
 def packed(values: T) -> tuple[Any, T]:
     """Copy a NamedTuple of arrays, numbers and NamedTuples into one structured array (1,).
 
-    Return the structured array, and a NamedTuple of views into this array. If compilation is disabled, a list that
-    contains this NamedTuple replaces the structured array. Element 0 of the array or list has the fields of `values`.
+    Return the structured array, whose element 0 has the fields of `values`, and a NamedTuple of views into this array.
+    If compilation is disabled, the first result is a list whose element 0 is the NamedTuple of views.
     """
     memory = np.zeros(1, _dtype(values))
     views = _views(values, memory)

@@ -1,6 +1,6 @@
 """Compiled functions of vectors and quaternions (w, x, y, z), which return tuples to avoid memory allocation.
 
-Arguments are tuples or rows of arrays. The file maths/rotations.py has the same functions for numpy arrays.
+The arguments are tuples or rows of arrays. The file maths/rotations.py has the same functions for arrays (…, 4).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from mm_ros.maths.jit import njit
 
 Vec = tuple[float, float, float]
 Quat = tuple[float, float, float, float]
-Row = Any  # a tuple or an array row of 3 or 4 numbers
+Row = Any  # type of vectors and quaternions: a tuple, or a row of an array, with 3 or 4 numbers
 
 IDENTITY: Quat = (1.0, 0.0, 0.0, 0.0)  # no rotation
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-Array = Any  # the type of a numpy array of floats; it is `Any`, because numpy's type stubs are imprecise in arithmetic
+Array = Any  # type of numpy arrays of floats; `Any`, because numpy's type stubs are imprecise in arithmetic
 
 
 def multiply(a: Array, b: Array) -> Array:

@@ -37,7 +37,7 @@ def savitzky_golay(values: Array, window: int, order: int = 3) -> Array:
     half = window // 2
     t = np.arange(-half, half + 1) / half
     basis = np.vander(t, order + 1, increasing=True)
-    fit = np.linalg.pinv(basis)  # this matrix maps the values in a window to the coefficients of a polynomial
+    fit = np.linalg.pinv(basis)  # matrix that maps the values in a window to the coefficients of a polynomial
     flat = values.reshape(len(values), -1)
     out = np.empty_like(flat)
     kernel = fit[0][::-1]

@@ -1,11 +1,11 @@
 """Critically damped springs and exponential dampers, which smooth a value `x` with velocity `v`.
 
-One step of duration dt [s] gives the same result as two steps of half this duration. If dt ≤ 0, a step has no effect.
-`halflife` [s] is the time in which a value covers about half of the distance to its goal. The functions take numbers or
-arrays; `decay3` takes and returns tuples of three numbers.
+One step of duration dt [s] gives the same result as two steps of half this duration. Springs and dampers do not move if
+dt ≤ 0. `halflife` [s] is the time in which a value covers about half of the distance to its goal. All functions accept
+numbers and arrays, except `decay3`, which takes and returns tuples of three numbers.
 
-The method is that of the article "Spring-It-On" by Holden, and of equations 3.27 and 3.28 in the thesis of Ponton 2022
-with w = 2 ln 2 / halflife.
+The springs are those of the article "Spring-It-On" by Holden, and of equations 3.27 and 3.28 in the thesis of Ponton
+2022 with w = 2 ln 2 / halflife.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mm_ros.maths import quat
 from mm_ros.maths.jit import njit
 from mm_ros.maths.quat import Row, Vec
 
-SHORTEST_S = 1e-6  # a half-life of 0 is replaced by this value to avoid a division by zero
+SHORTEST_S = 1e-6  # minimum half-life [s]; avoids a division by zero
 LN2 = 0.6931471805599453  # natural logarithm of 2
 
 
@@ -42,7 +42,7 @@ def damp(x: Any, goal: Any, halflife: float, dt: float) -> Any:
 def factors(halflife: float, dt: float) -> tuple[float, float, float, float]:
     """Return the coefficients of a spring step towards 0: x' = xx·x + xv·v and v' = vx·x + vv·v."""
     y = _stiffness(halflife)
-    t = min(max(dt, 0.0), 700.0 / y)  # avoids an underflow of exp(−y t)
+    t = min(max(dt, 0.0), 700.0 / y)  # the limit of the time t avoids an underflow of exp(−y t)
     e = math.exp(-y * t)
     return (e * (1.0 + y * t), e * t, -e * y * y * t, e * (1.0 - y * t))
 

@@ -1,7 +1,7 @@
 """Conversion between quaternions (w, x, y, z) and matrices or URDF angles, by the ROS package `tf_transformations`.
 
-pip cannot install `tf_transformations`. If this package is missing, the module calls `transforms3d` directly, which
-gives the same numbers because `tf_transformations` also calls `transforms3d`.
+pip cannot install `tf_transformations`. If the package `tf_transformations` is missing, the package `transforms3d` is
+called directly, which gives the same numbers because `tf_transformations` also calls `transforms3d`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ try:
 except ImportError:
     tf_transformations = None
 
-URDF_AXES = "sxyz"  # roll, pitch and yaw are rotations about the fixed axes x, y and z, in this order
+URDF_AXES = "sxyz"  # the rotation about the fixed axis x (roll) comes first, then y (pitch), then z (yaw)
 
 
 def quaternion_from_matrix(rotation: Any) -> F64:

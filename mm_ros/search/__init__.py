@@ -1,4 +1,4 @@
-"""Exact search for the frame whose features are nearest to a query; each query has its own weights and mask.
+"""Exact search for the frame whose features are nearest to a query; weights and masks may differ between queries.
 
 The guide docs/search.md describes the search engines. All engines return the same frame and a bit-identical cost:
 
@@ -48,8 +48,8 @@ def make_engine(
     """Create a search engine for the normalized features (N, D) of a database; the arrays may be memory-mapped.
 
     `range_starts` and `range_stops` hold the first frame of each clip and the frame after its last frame. `arrays` is a
-    stored index from `Engine.to_arrays`. The engine uses the stored index if it was made from the same data, and builds
-    a new index otherwise. The index is optimized for `usual_weights`; other weights give exact results too, but more
+    stored index from `Engine.to_arrays`. The engine uses a stored index that was made from the same data, and otherwise
+    builds a new index. The index is optimized for `usual_weights`; other weights give exact results too, but more
     slowly.
     """
     if name not in ENGINES:

@@ -19,7 +19,7 @@ from mm_ros.search.tree.sift import WORDS
 from mm_ros.search.tree.simd import LANES
 from mm_ros.search.tree.tree import LEVELS, NO_FRAME, TreeIndex
 
-TOP_BLOCKS = 16  # maximum number of blocks in the top level; the tree gets another level if there are more blocks
+TOP_BLOCKS = 16  # maximum number of blocks in the top level of a search tree; with more blocks it gets another level
 Shapes = dict[str, tuple[type[np.generic], tuple[int, ...]]]
 
 
@@ -32,7 +32,7 @@ def tree_links(leaves: int, columns: int) -> tuple[I32, I32]:
             break
         counts.append(blocks)
     starts = np.concatenate([[0], np.cumsum([-(-count // LANES) for count in counts])])
-    firsts = [starts[-1], *starts[: len(counts) - 1]]  # the leaves of a tree are numbered after all blocks
+    firsts = [starts[-1], *starts[: len(counts) - 1]]  # the node numbers of the leaves follow those of all blocks
     children = [_children(count, int(first)) for count, first in zip(counts, firsts, strict=True)]
     top = np.array([starts[-2], starts[-1], len(counts), last_code(columns)], np.int32)
     return np.concatenate(children), top

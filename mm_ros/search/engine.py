@@ -108,7 +108,7 @@ class Engine:
         self._seal = stored_seal
         self.corpus = corpus
         self.index = index
-        self._masks: dict[tuple[int, int, int], bool] = {}  # bits of a mask → whether any frame matches the mask
+        self._masks: dict[tuple[int, int, int], bool] = {}  # for the bits of a mask, whether any frame matches
         self._table = np.zeros(TABLE_SIZE, np.int64)
         tables: dict[str, Callable[[Any], list[int]]] = {"tree": tree_table, "boxes": boxes_table}
         index_table = tables[name](index) if name in tables else []
@@ -202,11 +202,11 @@ class Engine:
     ) -> tuple[NDArray[np.int64], F32, F32]:
         """Return the `k` frames with the lowest costs, their costs (k,), and the share of each column (k, D).
 
-        Any two returned frames are at least `apart_frames` apart. The method is meant for the analysis of matches; it
-        is too slow for real-time matching, because it computes the cost of every frame.
+        Any two returned frames are at least `apart_frames` apart. Use `k_best` to analyse matches; for real-time
+        matching it is too slow, because it computes the cost of every frame.
         """
         query, w = _floats("query", query_normalized), _floats("weights", weights)
-        self.search(query, w, mask=mask)  # this call raises MmRosError for invalid arguments
+        self.search(query, w, mask=mask)  # `search` raises MmRosError for invalid arguments
         wanted = np.zeros(len(self.corpus.features), np.bool_)
         for start, stop in zip(self.corpus.starts, self.corpus.searchable_stops, strict=True):
             wanted[start:stop] = True

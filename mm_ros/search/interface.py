@@ -2,7 +2,7 @@
 
 The cost of a frame is the sum of (weight · difference) · difference over the columns of the feature vector. All engines
 add the float32 terms in the order of the columns, so that their costs are bit-identical. Bounding boxes give lower
-bounds of the cost. Rounding cannot make a lower bound larger than the cost, because both sums have the same order.
+bounds of the cost, which rounding cannot make larger than the cost, because the terms of both have the same order.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
 
-# Maximum bound of a search. With an infinite bound, a search could return padding rows, whose cost is infinite.
+# Maximum of the argument `bound` of a search; a search with an infinite `bound` could return padding rows.
 LARGEST = np.float32(np.finfo(np.float32).max)
 NONE = -1  # frame number that a search returns if no frame costs less than the bound
 BAD_LENGTH, BAD_QUERY, BAD_WEIGHT, BAD_BOUND, BAD_CURRENT = -2, -3, -4, -5, -6
@@ -32,7 +32,7 @@ _ALL_BITS = (1 << 64) - 1
 
 @dataclass(frozen=True)
 class Mask:
-    """A condition on the tags of a frame; each tag is one bit.
+    """A condition on the tags of a frame; each bit of an integer in the condition stands for one tag.
 
     A frame matches if it has all tags in `all_of`, none of the tags in `none_of`, and at least one tag in `any_of`. The
     condition on `any_of` does not apply if `any_of` is 0.
@@ -52,7 +52,7 @@ class Mask:
             raise MmRosError(f"mask is empty: all_of and none_of share the bits {self.all_of & self.none_of:#x}")
         if self.any_of and not self.any_of & ~self.none_of:
             raise MmRosError(f"mask is empty: none_of forbids every bit of any_of ({self.any_of:#x})")
-        # numba converts Python integers to int64, so bit 63 is passed as the sign.
+        # numba converts Python integers to int64, so bit 63 of a mask is passed as the sign.
         signed = tuple(b - (1 << 64) if b >> 63 else b for b in (self.all_of, self.any_of, self.none_of))
         object.__setattr__(self, "signed", signed)
 
@@ -129,7 +129,7 @@ def bad_input(dimensions: int, query: F32, weights: F32, bound: float) -> int:
         return BAD_LENGTH
     query_sum = np.float32(0)
     for c in range(dimensions):
-        query_sum += query[c] - query[c]  # the difference of a number and itself is NaN for NaN and infinity
+        query_sum += query[c] - query[c]  # NaN − NaN and ∞ − ∞ are NaN, so the sum is 0 for valid queries only
         if not (weights[c] >= 0 and weights[c] <= LARGEST):
             return BAD_WEIGHT
     if query_sum != 0:

@@ -15,12 +15,12 @@ from mm_ros.body.types import F32
 
 U16 = NDArray[np.uint16]
 
-PAIR = 2  # number of columns that one SIMD instruction adds
-WIDE = 32  # number of columns of a query that are encoded at a time
+PAIR = 2  # number of feature columns whose squared differences one SIMD instruction adds
+WIDE = 32  # number of feature columns of a query that are encoded at a time
 STEP = 4  # number of feature columns whose squared differences the search adds at a time
 MAX_COLUMNS = 128
 TAIL = 0.0005  # maximum share of the frames at each end of a column's range that count as outliers
-# Feature values of outliers are clamped if their distance from the range of other values is larger than OUTLIER ranges.
+# Outliers are clamped if their distance from the range of other values is more than OUTLIER times this range.
 OUTLIER = 1.0
 REACH = 0.1  # extension of the range of the codes on either side, as a share of the range of the frames
 # Minimum square root of a column's usual weight, as a share of the largest square root. Without this minimum, columns
@@ -60,7 +60,7 @@ def make_code_space(features: F32, usual_weights: F32 | None = None) -> CodeSpac
         root = np.sqrt(usual_weights.astype(np.float64))
         root = np.maximum(root, root.max() * LEAST_ROOT)
     step = ((top - bottom) * root).max() / root / last_code(columns)
-    step[step < 1e-30] = 1.0  # avoids a division by zero if all values of a column are equal
+    step[step < 1e-30] = 1.0  # the step 1.0 avoids a division by zero in a column whose values are all equal
     base, per_unit = bottom.astype(np.float32), (1 / step).astype(np.float32)
     at_low, at_high = ((v - base) * per_unit.astype(np.float64) for v in (low, high))
     padding = (0, -columns % WIDE)

@@ -27,10 +27,10 @@ from mm_ros.search.tree.simd import (
     store,
 )
 
-# A query that exceeds the range of the codes by more than this share of the range needs float sums, which are slower.
+# A query that exceeds the range of the codes by more than FAR_SHARE of the range needs float sums, which are slower.
 FAR_SHARE = 1 / 16
-UNEVEN = 64  # a query also needs float sums if the integer factor of a column is below this value
-TOTAL = 2.0**30  # the largest possible float sum is scaled to this value
+UNEVEN = 64  # a query needs the slower float sums if the integer factor of a feature column is below this value
+TOTAL = 2.0**30  # float sums of codes are scaled so that the largest possible sum has this value
 HOPELESS = 0.05  # if the rounding error exceeds this share of the largest sum, the search does not use the tree
 # Results of `encode_query`: invalid query, search by integer sums, search by float sums, or search without the tree.
 BAD, WHOLE, FLOATS, NOT_AT_ALL = -1, 0, 1, 2
@@ -85,7 +85,7 @@ def _emit_encode(context: Any, builder: Any, signature: Any, arguments: Any) -> 
     zero = constant(D, 0.0, WIDE)
     keep = builder.fcmp_ordered(">", scaled, zero)
     at = builder.fmul(builder.fsub(query, base), per_unit)
-    # The values are limited to the range of the codes first, because the conversion to integers would overflow.
+    # The codes are limited to their range before the conversion to integers, which would overflow otherwise.
     inside = select(builder, "<", select(builder, ">", at, zero), last)
     floor = select(builder, ">", builder.fsub(inside, constant(D, MARGIN, WIDE)), zero)
     store(builder, builder.fptoui(floor, _WORDS), builder.gep(codes, [first]))
@@ -140,7 +140,7 @@ def encode_query(
     Return the kind of sum to search with (such as WHOLE), the cost per unit of the sum, and the cost that all frames
     have in common. Let a be the distance of a query from the range of the codes in one column, and d the distance of a
     frame from the nearer end of this range. The squared distance of query and frame is then (a + d)² = a² + 2 a d + d².
-    The sum of a² is the cost that all frames have in common. Integer sums leave out 2 a d, so they are lower bounds.
+    The sum of a² is the cost that all frames have in common. Integer sums, which leave out 2 a d, are lower bounds.
     """
     top = 0.0
     for first in range(0, space.base.shape[0], WIDE):

@@ -20,8 +20,8 @@ from numba.np.arrayobj import populate_array
 from numba.np.numpy_support import from_dtype
 
 LANES = 16
-SCRATCH = 128  # default number of entries of a local array
-# This option disables numba's reference counts of arrays, because counting took longer than the search.
+SCRATCH = 128  # default number of entries of an array on the stack
+# Option that disables numba's reference counts of arrays, because counting took longer than the search.
 LEAN = {"_nrt": False}
 COMPILED = not numba.config.DISABLE_JIT
 GUARDED = bool(numba.config.BOUNDSCHECK)  # whether numba checks array indices; the search then checks node numbers, too
@@ -138,7 +138,7 @@ def _prefetch(typing: Any, array: Any, index: Any) -> Any:
         made = context.make_array(signature.args[0])(context, builder, arguments[0])
         size = cgutils.unpack_tuple(builder, made.strides)[0]
         data = builder.gep(builder.bitcast(made.data, cgutils.voidptr_t), [builder.mul(arguments[1], size)])
-        flags = [ir.Constant(I32, v) for v in (0, 3, 1)]  # flags of LLVM: read access, all cache levels, data
+        flags = [ir.Constant(I32, v) for v in (0, 3, 1)]  # LLVM's flags to prefetch data for reading
         with cgutils.for_range_slice(builder, ir.Constant(I64, 0), size, ir.Constant(I64, 64)) as (offset, _):
             call(builder, "llvm.prefetch.p0", ir.VoidType(), builder.gep(data, [offset]), *flags)
         return context.get_dummy_value()
@@ -166,7 +166,7 @@ def _local_array(dtype: Any, entries: int = SCRATCH) -> Any:
 
         def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             element = context.get_data_type(dtype)
-            with builder.goto_entry_block():  # cgutils.alloca_once would be slower, because it sets the array to zero
+            with builder.goto_entry_block():  # `cgutils.alloca_once` would also set the array to zero, which is slower
                 data = builder.alloca(ir.ArrayType(element, entries))
             pointer = builder.bitcast(data, element.as_pointer())
             return _make_array(context, builder, array, pointer, [ir.Constant(I64, entries)])

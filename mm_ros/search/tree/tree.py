@@ -28,7 +28,7 @@ from mm_ros.search.tree.sift import (
 )
 from mm_ros.search.tree.simd import GUARDED, LANES, LEAN, array_at, local_array, prefetch, tag_lanes
 
-NO_FRAME = -1  # frame number in the leaf of a tree that has no frames
+NO_FRAME = -1  # frame number in the only leaf of a search tree without frames
 ROOM = 512  # maximum number of nodes in the list of a level
 CACHED_BLOCKS = 300  # nodes are prefetched in a tree with more blocks than this, which exceeds the CPU's nearest caches
 FEW = 16  # if a list has more nodes than this, the search processes the nearest node first to obtain a lower cost
@@ -88,7 +88,7 @@ class EncodedQuery(NamedTuple):
     query: Any  # (D,)
     weights: Any
     codes: Any
-    line: Any  # coefficients of the distance and (`square`) of the squared distance in float sums
+    line: Any  # coefficients of the distance in float sums; those of the squared distance are in `square`
     square: Any
     in_floats: Any
     all_of: Any
@@ -97,7 +97,7 @@ class EncodedQuery(NamedTuple):
     masked: Any
     skip_from: Any
     skip_to: Any
-    one_costs: Any  # factor that converts a sum of codes to a cost
+    one_costs: Any  # cost per unit of a sum of codes
     beyond: Any  # cost that all frames have in common, because the query is outside the range of the codes
     slack: Any  # factor on the cost limit that allows for rounding errors of float32
 
@@ -234,7 +234,7 @@ def _search_levels(corpus: Any, index: Any, probe: Any, best: Any, best_cost: An
     """Search the tree from the top level down, with one list of nodes for each level."""
     ids, costs, heads, counts = local_lists(), local_lists(), local_levels(), local_levels()
     rows, row_costs = local_list(), local_list()
-    top: Any = np.int64(index.top[2]) - 1  # list 0 contains leaves, the other lists contain blocks
+    top: Any = np.int64(index.top[2]) - 1  # the list of level 0 contains leaves, all other lists contain blocks
     for i in range(top + 1):
         heads[i] = counts[i] = 0
     limit = _limit(probe, best_cost)
