@@ -35,7 +35,7 @@ from mm_ros.steps.fusion import CameraFeet, FootTrackers
 from mm_ros.tracking.check import check_trackers
 
 GAP_S = 0.2  # After a gap of more than `GAP_S` between tracker frames, the memory of the step network is reset.
-REFRACTORY_S = 0.25  # Minimum time between two touchdowns of one foot.
+REFRACTORY_S = 0.25  # Minimum time between two reported touchdowns of the same foot.
 # A foot counts as lifted when its probability of standing is below `RELEASED` times the setting
 # `touchdown_threshold`.
 RELEASED = 0.6
@@ -84,9 +84,9 @@ class StepEstimate:
 def standing_probability(out: F64, foot: int) -> float:
     """Compute the probability that a foot stands from the outputs `out` (OUTPUTS,) of the step network.
 
-    The outputs for contact and for motion of the foot are averaged. Touchdowns that are detected from this probability
-    have an F1 score of 0.72 on people who were left out of the training. The network's own output for touchdowns has an
-    F1 score of 0.54 (benchmarks/2026-11-steps.md).
+    The log odds are the mean of the network's log odds that the foot stands and that the foot does not move. Touchdowns
+    detected from this probability have an F1 score of 0.72 on people who were left out of the training; the network's
+    own touchdown output has 0.54 (benchmarks/2026-11-steps.md).
     """
     odds = 0.5 * float(out[foot * so.FEET + so.CONTACT] - out[foot * so.FEET + so.MOVES])
     return 1.0 / (1.0 + math.exp(-min(max(odds, -50.0), 50.0)))
@@ -114,7 +114,7 @@ class Touchdowns:
 
 
 class StepStage:
-    """Stage that estimates the user's feet frame by frame. If `model` is None, every step of the stage returns None."""
+    """Stage that estimates the user's feet frame by frame, or returns None without a step network `model`."""
 
     def __init__(self, settings: StepSettings, calibration: Calibration, model: StepModel | None) -> None:
         self.settings, self.calibration, self.model = settings, calibration, model
@@ -143,14 +143,14 @@ class StepStage:
         self._tracked_touchdowns = Touchdowns(TRACKED_CONTACT)
 
     def watch(self, landmarks: Landmarks) -> None:
-        """Add the landmarks of one camera image. The next call of `step` uses these landmarks."""
+        """Add the landmarks of one camera image, which the next call of `step` uses."""
         self._camera.watch(landmarks)
 
     def step(self, frame: TrackerFrame, facing: BodyOrientation | None = None) -> StepEstimate | None:
-        """Estimate the feet for one tracker frame.
+        """Estimate the user's feet for one tracker frame.
 
-        The result is None without a network, while the headset is lost, and for a late or duplicate frame.
-        The landmarks of a camera are used only if `facing` is given.
+        Without a network, while the headset is lost, and for a late or duplicate frame, `step` returns None. The
+        landmarks of a camera correct the feet only if the user's `facing` is given.
         """
         if self.model is None or frame.state[HEAD_ROLE] == LOST:
             return None
@@ -179,7 +179,7 @@ class StepStage:
         si.carry_memory(self._memory, x, y, z, yaw, self.calibration.head_height)
 
     def _advance(self, stamp_ns: int) -> list[bool]:
-        """Run the network at all ticks up to `stamp_ns`. Return whether the left and the right foot touched down."""
+        """Run the network up to `stamp_ns`, and return whether left and right foot touched down."""
         assert self.model is not None
         landed = [False, False]
         if self._stamp_ns is None:
@@ -226,8 +226,8 @@ class StepStage:
 
 @njit
 def settle(places: F64, feet: F64, dt: float) -> None:
-    """Smooth the ankle positions of `feet` (2, 10) in place. `places` (2, 3) holds the smoothed ankles of the last
-    frame and is updated.
+    """Smooth the ankle positions of `feet` (2, 10) in place. `places` (2, 3) contains the smoothed ankle positions of
+    the last frame and is updated.
 
     The position of a moving foot is integrated from its velocity and corrected fast. The position of a standing foot
     stays constant and is corrected slowly.
@@ -250,9 +250,9 @@ def in_room(out: F64, at: F64, height: float, age: float, feet: F64, ahead: F64)
     """Convert the outputs `out` (OUTPUTS,) of the step network to room coordinates, and write them to `feet` and
     `ahead`.
 
-    The network computed these outputs at its last tick, `age` seconds ago, when its input channels were `at`.
-    `feet` (2, 10) gets the columns of `FeetEstimate.flat`. Each row of `ahead` (3, 5) gets the predicted shift of the
-    hips (x, y), its expected error, the predicted yaw, and its expected error.
+    The network computed `out` at its last tick, `age` seconds ago, from the input channels `at`. `feet` (2, 10) has the
+    layout of `FeetEstimate.numbers`. Each row of `ahead` (3, 5) contains the predicted shift of the hips (x, y), the
+    expected error of this shift, the predicted yaw, and the expected error of the yaw.
     """
     c, s = math.cos(at[3]), math.sin(at[3])
     for foot in range(2):

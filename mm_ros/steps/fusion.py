@@ -23,18 +23,18 @@ from mm_ros.body.landmarks import (
 from mm_ros.body.types import F64, LEFT_FOOT_ROLE, LOST, ROLES, TRACKED, Calibration, FeetEstimate, TrackerFrame
 from mm_ros.maths import rotations as rot
 
-# An image is used if its confidence is at least `SURE` and the visibility of hips and ankles is at least `VISIBLE`.
+# A camera image counts if its confidence is at least `SURE` and the visibility of hips and ankles at least `VISIBLE`.
 VISIBLE, SURE = 0.5, 0.5
 NEEDED = np.array([LEFT_HIP, RIGHT_HIP, LEFT_ANKLE, RIGHT_ANKLE])
-PAST_S = 0.6  # Past estimates of the feet are stored for the time `PAST_S`, because camera images arrive late.
+PAST_S = 0.6  # Estimates of the feet are stored for the time `PAST_S`, because camera images arrive late.
 FORGOTTEN_S = 0.4  # The correction by the camera ends when the newest image is older than `FORGOTTEN_S`.
-IMAGE_HALFLIFE_S = 0.03  # Half-life of the average over camera images.
+IMAGE_HALFLIFE_S = 0.03  # Half-life of the average over the differences between camera images and estimates.
 # `CAMERA_M` and `SHARES` were fitted on the CMU subjects 07, 16, 82, 83 and 120 with a simulated camera
-# (benchmarks/2026-11-steps.md). Both arrays hold one value for each of the directions forward, left and up.
+# (benchmarks/2026-11-steps.md). `CAMERA_M` and `SHARES` hold one value for each of the directions forward, left and up.
 # `CAMERA_M` is the standard deviation of the distance between the ankles in a camera image [m]. The values of
 # `CAMERA_M` are 1.4 times the measured values, because the errors of successive images are correlated.
 CAMERA_M = np.array([0.20, 0.17, 0.13])
-SHARES = np.array([0.8, 0.1, 0.1])  # Share of the network's squared error that lies in each direction.
+SHARES = np.array([0.8, 0.1, 0.1])  # Shares of the network's squared error in the directions forward, left and up.
 
 TRACKER_M = 0.015  # Standard deviation of an ankle position from a foot tracker whose mounting was measured.
 UNMEASURED_M = 0.15  # Standard deviation of an ankle position if the mounting is unknown or the tracker extrapolated.
@@ -47,8 +47,8 @@ LOW = 0.12  # A still ankle does not stand on the floor if it is higher than `LO
 def ankles_apart(positions: F64) -> F64 | None:
     """Return the vector (3,) from the right to the left ankle in body axes (forward, left, up) [m].
 
-    The result is None if the directions of the hips and of the shoulders do not agree. If the camera's pose estimator
-    mistook the left side for the right side, only the height has the wrong sign.
+    If the directions of the hips and of the shoulders do not agree, `ankles_apart` returns None. If the camera's pose
+    estimator mistook the left side of the body for the right side, only the height of the vector has the wrong sign.
     """
     hips = positions[LEFT_HIP, :2] - positions[RIGHT_HIP, :2]
     shoulders = positions[LEFT_SHOULDER, :2] - positions[RIGHT_SHOULDER, :2]
@@ -64,9 +64,9 @@ def ankles_apart(positions: F64) -> F64 | None:
 class CameraFeet:
     """Correct the estimated feet by camera images.
 
-    Each image is compared with the estimate at the time of the image. The difference also corrects the present feet,
-    although the image is 0.1 to 0.2 s old, because the errors of the estimate change more slowly. The correlation
-    between errors with a distance of 0.1 to 0.2 s is 0.8 to 0.9.
+    The vector between the ankles in an image is compared with the network's estimate at the time of the image. The
+    difference corrects the present estimate, although the image is 0.1 to 0.2 s old, because errors of the network that
+    are 0.1 to 0.2 s apart have a correlation of 0.8 to 0.9.
     """
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class CameraFeet:
     def clear(self) -> None:
         self._past.clear()
         self._image_ns: int | None = None
-        self._missing: F64 | None = None  # (3,) average difference between images and estimates, in facing axes [m]
+        self._missing: F64 | None = None  # (3,) smoothed correction of the vector between ankles, in facing axes [m]
 
     def watch(self, seen: Landmarks) -> None:
         """Add the landmarks of one camera image. Images in which the legs are hidden are ignored."""
@@ -132,7 +132,7 @@ class FootTrackers:
         self._started = False
 
     def carry(self, rotation: F64) -> None:
-        """Rotate the stored offsets when the room is re-centred."""
+        """Rotate the stored vectors from estimated to tracked ankles when the room is re-centred."""
         self._offsets = rot.rotate(rotation, self._offsets)
 
     def correct(self, frame: TrackerFrame, calibration: Calibration, feet: FeetEstimate, dt: float) -> None:
@@ -163,8 +163,8 @@ class FootTrackers:
 
 
 def _ankle(frame: TrackerFrame, role: int, mounting: F64 | None) -> tuple[F64, F64]:
-    """Return position and velocity of the ankle that carries a tracker. Without a mounting, the ankle is assumed at the
-    tracker."""
+    """Return position and velocity of the ankle that carries a tracker; without a known mounting, those of the tracker.
+    """
     if mounting is None:
         return frame.positions[role], frame.velocities[role]
     joint = rot.multiply(frame.rotations[role], rot.inverse(mounting[3:]))

@@ -2,8 +2,8 @@
 
 The function `channels_of` converts one tracker frame to 14 numbers, called channels. The channels are interpolated
 linearly to ticks of 60 Hz, so that tracker sources of 15 to 120 Hz give the same inputs. All inputs are in the axes of
-the headset's heading, and lengths are divided by the standing height. The rotation of the controllers is not used, so
-it does not matter how the user holds them.
+the headset's heading, and lengths are divided by the standing height. The rotation of the controllers is not an input,
+so it does not matter how the user holds them.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from mm_ros.body.types import F32, F64
 from mm_ros.facing.inputs import axes_of, heading_of
 from mm_ros.maths.jit import njit
 
-RATE = 60.0  # The network runs at `RATE` [Hz].
-TICK_S = 1.0 / RATE  # Time between two runs of the network.
+RATE = 60.0  # The step network runs at `RATE` [Hz].
+TICK_S = 1.0 / RATE  # Time between two runs of the step network.
 
 # The channels of a frame are, in this order: head (x, y, z), unwrapped heading, pitch and roll of the headset, left
 # hand (x, y, z), right hand (x, y, z), validity of the left hand, validity of the right hand.
@@ -48,12 +48,12 @@ BLOCKS: tuple[tuple[str, int], ...] = (
 )
 INPUTS = sum(n for _, n in BLOCKS)
 
-# Indices of the numbers that `inputs_step` stores from one tick to the next.
+# Indices in the array `memory` of the numbers that `inputs_step` stores from one tick to the next.
 _STARTED, _LAST, _EMA = 0, 1, 1 + CHANNELS
 _YAW_MEAN = _EMA + 6
 _AXES_YAW = _YAW_MEAN + 1
 _LATERAL = _AXES_YAW + 1  # integral of the lateral velocity of the head
-# Each filter has five numbers: two states, the last value, the mean amplitude of the value and that of its rate.
+# Each band-pass filter stores two states, the last value, and the mean amplitudes of the value and of its rate.
 _BOB = _LATERAL + 1
 _SWAY = _BOB + 5
 _VALID = _SWAY + 5
@@ -63,7 +63,7 @@ FASTEST = 5.0
 
 
 def layout_hash() -> str:
-    """Return the hash of the input layout. A network file with another hash is refused."""
+    """Return the hash of the input layout; a network file with another hash is refused."""
     text = f"steps inputs 1\n{RATE} {AVERAGES_S} {YAW_AVERAGE_S} {BOB_HZ} {SWAY_HZ} {AXES_TAU_S} {LEVEL_TAU_S}\n"
     text += "\n".join(f"{name} {n}" for name, n in BLOCKS)
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
@@ -73,8 +73,8 @@ def layout_hash() -> str:
 def channels_of(positions: F64, rotations: F64, state: Any, last: F64, out: F64) -> None:
     """Write the channels of a tracker frame to `out` (CHANNELS,).
 
-    The first three rows of `positions`, `rotations` and `state` are those of the head, the left and the right hand.
-    The channels `last` of the previous frame serve to unwrap the heading. A lost hand keeps its last position relative
+    The first three rows of `positions`, `rotations` and `state` are those of the head, the left and the right hand. The
+    channels `last` of the previous frame are used to unwrap the heading. A lost hand keeps its last position relative
     to the head.
     """
     c, s = heading_of(rotations[0], math.cos(last[HEADING]), math.sin(last[HEADING]))
@@ -99,7 +99,7 @@ def channels_of(positions: F64, rotations: F64, state: Any, last: F64, out: F64)
 def _band(memory: F64, at: int, x: float, low_hz: float, high_hz: float, dt: float, first: bool, out: F64) -> None:
     """Filter `x` by a causal first-order Butterworth band-pass (bilinear transform).
 
-    `out` gets the filtered value, its rate [1/s], and both divided by their mean amplitudes.
+    `out` gets the filtered value, the rate of this value [1/s], and both divided by their mean amplitudes.
     """
     if first:
         memory[at], memory[at + 1], memory[at + 2], memory[at + 3], memory[at + 4] = x, x, 0.0, 0.0, 0.0

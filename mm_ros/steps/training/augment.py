@@ -1,6 +1,6 @@
 """Data augmentation: draw random windows of motion as a headset and two controllers would report them.
 
-The random errors are drawn differently from those of `mm_ros.tracking.simulation`, which is used for validation.
+The random tracker errors differ from those of `mm_ros.tracking.simulation`, which is used for validation.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ EVENT_HALF_TICKS = 2  # Up to `EVENT_HALF_TICKS` ticks before and after a touchd
 
 @dataclass(frozen=True)
 class Augmentation:
-    """Options of the data augmentation. An option is a probability per window, a range (two numbers) or a standard
+    """Options of the data augmentation, each of which is a probability per window, a range (two numbers) or a standard
     deviation."""
 
     mirror: float = 0.5
@@ -49,7 +49,7 @@ class Augmentation:
     head_pitch: float = 7.0  # degrees, constant
     head_yaw: float = 3.0
     frozen: float = 0.10  # share of windows in which both feet stand still from a random frame on
-    body_moves: float = 0.25  # share of windows in which head and hands squat and lean, while the feet do not change
+    body_moves: float = 0.25  # share of windows in which head and hands lean or go down, while the feet do not change
     other_hand: float = 0.25  # probability that a hand moves like a hand of another window
     still_hand: float = 0.1
     no_hands: float = 0.5
@@ -68,7 +68,7 @@ class Augmentation:
 class Window:
     """Inputs (T, INPUTS) and targets of one window of motion.
 
-    The loss counts only the ticks that `valid` (T,) and, for the prediction, `ahead_valid` (T, 3) select.
+    The training loss counts the ticks with `valid` (T,), and the predictions of the hips with `ahead_valid` (T, 3).
     """
 
     inputs: F32
@@ -86,7 +86,7 @@ class Window:
 def window(
     sources: Sequence[Source], weights: F64, ticks: int, how: Augmentation, rng: np.random.Generator
 ) -> Window:
-    """Make a random window of motion. `weights` holds the probability of each source."""
+    """Make a random window of motion. `weights` contains the probability with which each source of motion is drawn."""
     source = sources[int(rng.choice(len(sources), p=weights))]
     c, valid = _cut(source, ticks, how, rng)
     height = source.height
@@ -123,7 +123,7 @@ def window(
 
 
 def _cut(source: Source, ticks: int, how: Augmentation, rng: np.random.Generator) -> tuple[F64, F64]:
-    """Cut a window of motion and the second after the window from a clip, at a random playback speed. After the end of
+    """Cut a window of motion and the second after the window from a clip, at a random playback speed; beyond the end of
     the clip, the last pose is repeated."""
     n = ticks + round(AHEAD_S[-1] * RATE) + 1
     step = rng.uniform(*how.speed)
@@ -150,7 +150,7 @@ def mirrored(c: F64) -> F64:
 
 
 def shrink(c: F64, valid: F64, factor: float) -> None:
-    """Shorten the path of a straight walk by `factor`, in place. Motion that is no straight walk does not change."""
+    """Shorten the path of a straight walk by `factor`, in place, and leave other motion unchanged."""
     last = int(valid.sum()) - 1
     way = c[last, :2] - c[0, :2]
     length = float(np.hypot(*way))

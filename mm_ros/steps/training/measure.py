@@ -17,11 +17,11 @@ from mm_ros.steps.inputs import CHANNELS, INPUTS, RATE, inputs_sequence, layout_
 from mm_ros.steps.training.augment import shrink
 from mm_ros.steps.training.data import ANKLES, Source, smoothed_speed, sources_of, touchdowns_of
 
-# An estimated touchdown matches a true touchdown of the same foot if at most `TOLERANCE_S` lies between them. For
-# touchdowns of either foot, the limit is `ANY_FOOT_S`.
+# An estimated touchdown matches a true touchdown of the same foot if at most `TOLERANCE_S` lies between them, and a
+# true touchdown of either foot if at most `ANY_FOOT_S` lies between them.
 TOLERANCE_S, ANY_FOOT_S = 0.2, 0.3
 STILL = 0.1  # m/s
-WALKS = 0.4  # The user walks if the mean speed of the head over one second exceeds `WALKS` [m/s].
+WALKS = 0.4  # The user counts as walking if the mean speed of the head over one second exceeds `WALKS` [m/s].
 # Networks are also measured on one minute of motion by each of two synthetic users, made from the random seeds 101
 # and 102. The training data does not contain the motion of these users.
 CHOOSING_USERS, CHOOSING_S = (101, 102), 60.0
@@ -30,7 +30,7 @@ SHORT_STEPS = 0.4
 
 
 def choosing_sets(captured: Sequence[Source]) -> dict[str, list[Source]]:
-    """Make the three kinds of motion on which the length of the training is chosen.
+    """Make three kinds of motion, on which networks are compared to choose how long the training lasts.
 
     A score on captured motion alone would not show that a network is overfitted to the people of its training data.
     """
@@ -48,7 +48,7 @@ def _shrunk(source: Source) -> Source:
 
 
 def score(figures: Mapping[str, Mapping[str, float]]) -> float:
-    """Compute the score of a network from its `figures` on each kind of motion. A larger score is better."""
+    """Compute the score of a network from its `figures` on each kind of motion; a larger score is better."""
     values = [f["footfall_f1"] + f["contact_agreement"] - f["walking_ankle_cm"] / 50 for f in figures.values() if f]
     return float(np.mean(values)) if values else 0.0
 
@@ -56,7 +56,7 @@ def score(figures: Mapping[str, Mapping[str, float]]) -> float:
 def measured(
     path: Path, sources: Sequence[Source], tell: Callable[[str, int, int], None] | None = None
 ) -> dict[str, float]:
-    """Measure the step network in the file `path` on all clips. Without clips, the returned dict is empty."""
+    """Measure the step network in the file `path` on all clips; without clips, the returned dict is empty."""
     if not sources:
         return {}
     model = OnnxModel(path, "steps", layout_hash())
@@ -123,8 +123,8 @@ def footfalls(true: Sequence[F64], found: Sequence[F64]) -> F64:
 
     The first count is the number of pairs of a true and a found footfall of the same foot within `TOLERANCE_S`. The
     second and the third count are the numbers of true and of found footfalls. The fifth count is the number of found
-    footfalls that have a true footfall of either foot within `ANY_FOOT_S`. The fourth count is the number of those of
-    them that have a true footfall of the same foot.
+    footfalls that have a true footfall of either foot within `ANY_FOOT_S`. The fourth count is the number of found
+    footfalls whose nearest true footfall is of the same foot and within `ANY_FOOT_S`.
     """
     hits = same = near = 0
     both = [(float(t), foot) for foot in range(2) for t in true[foot]]

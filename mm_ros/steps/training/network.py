@@ -102,7 +102,7 @@ def network_of(path: Path) -> StepNetwork:
     kept = {i.name: numpy_helper.to_array(i).astype(np.float32) for i in onnx.load(path).graph.initializer}
     try:
         units, first = kept["w_last_half"].shape[0], kept["w_first_half"].shape[1]
-        # The order of the gates differs between torch and ONNX, as explained in `onnx_of`.
+        # The order of the gates of a GRU layer differs between torch and ONNX, as explained in `onnx_of`.
         order = np.r_[units : 2 * units, 0:units, 2 * units : 3 * units]
         weights = {
             "mean": kept["mean"], "scale": 1 / kept["inverse"],
@@ -175,7 +175,7 @@ def onnx_of(network: StepNetwork, metadata: dict[str, str]) -> bytes:
     node("Gemm", [x, half("w_last", weights("last.weight").T), constant("b_last", weights("last.bias"))], "steps")
     shape = [2, 1, units]
     value = helper.make_tensor_value_info
-    # The graph ignores its input `tick`, which exists because `OnnxModel` gives the same inputs to every recurrent
+    # The ONNX graph ignores its input `tick`, which exists because `OnnxModel` gives the same inputs to every recurrent
     # network.
     inputs = [
         value("trackers", TensorProto.FLOAT, [1, INPUTS]), value("remembered", TensorProto.FLOAT, shape),

@@ -25,7 +25,7 @@ from mm_ros.steps.training.data import Source
 from mm_ros.steps.training.network import NetworkPlan, StepNetwork, loss, onnx_of
 
 Tell = Callable[[str, int, int], None]  # A progress callback gets a label, the number of items done, and their total.
-CHECKPOINT = 500  # The network is measured after every `CHECKPOINT` batches.
+CHECKPOINT = 500  # The step network is measured after every `CHECKPOINT` batches of the training.
 NORMALIZED_BY = 200  # Mean and standard deviation of the inputs are computed from `NORMALIZED_BY` windows.
 
 
@@ -97,7 +97,7 @@ def fit(
             tell(f"fit, loss {mean:.3f}, batch", k + 1, options.batches)
         if checkpoint is not None and ((k + 1) % CHECKPOINT == 0 or k + 1 == options.batches):
             checkpoint(network, k + 1)
-    with torch.no_grad():  # The weights are rounded, because the ONNX file stores them in half precision.
+    with torch.no_grad():  # The network's weights are rounded, because the ONNX file stores them in half precision.
         for p in network.parameters():
             p.copy_(p.half().float())
     return network
