@@ -18,15 +18,15 @@ from mm_ros.maths.signals import odd_window, savitzky_golay
 Array = Any
 # Standing (head height ratio 1.0) and walking (ratio 0.97 to 0.98) must both be in the band "upright".
 _UPPER = (("slight_bend", 0.94, 0.015), ("upright", 1.014, 0.006), ("tip_toe", np.inf, 0.0))
-# Each row is the name of a band, the usual upper limit of its head height ratio, and the maximum shift of this limit.
+# Each row: name of a height band, usual upper limit of its head height ratio, maximum shift of this limit.
 USUAL = (("crouch", 0.75, 0.025), ("medium_bend", 0.87, 0.025), *_UPPER)
-# Narrower bands for databases with bent copies (see stoop.py), so that the head of a matched pose is closer to the
-# height of the user's head.
+# Narrower height bands for databases with bent copies (see stoop.py), so that the head of a matched pose is closer to
+# the height of the user's head.
 FINE = (
     ("crouch", 0.735, 0.0), ("deep_bend", 0.78, 0.0), ("low_bend", 0.825, 0.0), ("medium_bend", 0.87, 0.0), *_UPPER,
 )  # fmt: skip
 STRAIGHT = ("upright", "tip_toe")
-# Torso angle above which a person is bent. In 95 % of the upright frames of the CMU data, the torso angle is below 15°.
+# A person counts as bent above this torso angle, which is below 15° in 95 % of the upright frames of the CMU data.
 BENT_TORSO = np.radians(25)
 # Frames up to 0.5 s before the person bends also count as bent, because playback would continue to the bent pose.
 BEND_LEAD_S = 0.5
@@ -34,15 +34,15 @@ BEND_LEAD_S = 0.5
 
 class Band(NamedTuple):
     name: str
-    low: float  # lower limit of the head height ratio (inclusive); −inf for the lowest band
-    high: float  # upper limit of the head height ratio (exclusive); inf for the highest band
+    low: float  # smallest head height ratio in the band; −inf for the lowest band
+    high: float  # the head height ratios in the band are below this limit; inf for the highest band
 
 
 def find_bands(ratios: Array, fewest: int = 60, made: Array = ()) -> tuple[Band, ...]:
     """Choose height bands, with at least `fewest` frames each, for the head height ratios of all frames in a database.
 
-    Limits of bands are at those heights near the usual limits that have the fewest frames. `made` holds the head height
-    ratios of bent copies; if there are any, the bands are narrower.
+    The limits between bands are near the usual limits, at head heights with few frames. `made` holds the head height
+    ratios of bent copies; if there are bent copies, the bands are narrower.
     """
     ratios, made = np.asarray(ratios, np.float64), np.asarray(made, np.float64)
     wanted = FINE if len(made) else USUAL
@@ -54,7 +54,7 @@ def find_bands(ratios: Array, fewest: int = 60, made: Array = ()) -> tuple[Band,
         poorest = int(np.argmin(counts))
         if counts[poorest] >= fewest:
             break
-        # The band with the fewest frames is merged with its larger neighbour, which keeps its name.
+        # The height band with the fewest frames is merged with the larger of the adjacent bands, whose name is kept.
         at = (
             poorest
             if poorest < len(limits) and (poorest == 0 or counts[poorest + 1] >= counts[poorest - 1])
@@ -70,7 +70,7 @@ def _valley(ratios: F64, limit: float, far: float, fewest: int) -> float:
         return limit
     counts, edges = np.histogram(ratios, 21, (limit - far, limit + far))
     smooth = np.convolve(np.pad(counts.astype(float), 2, "edge"), np.ones(5) / 5, "valid")
-    # A limit outside the range of the data would make an empty band.
+    # A band limit outside the range of the data would make an empty band.
     above = (ratios >= edges[-1]).sum() + np.cumsum(counts[::-1])[::-1]
     below = (ratios < edges[0]).sum() + np.cumsum(counts)
     inside = (above >= fewest) & (below >= fewest)
@@ -78,7 +78,7 @@ def _valley(ratios: F64, limit: float, far: float, fewest: int) -> float:
         return limit
     smooth[~inside] = np.inf
     lowest = np.flatnonzero(smooth == smooth.min())
-    best = lowest[np.argmin(np.abs(lowest - 10))]  # the minimum nearest to the usual limit
+    best = lowest[np.argmin(np.abs(lowest - 10))]  # among equal minima, choose the one nearest to the usual limit
     return round(float((edges[best] + edges[best + 1]) / 2), 4)
 
 
@@ -89,7 +89,7 @@ def band_index(ratios: Array, bands: Sequence[Band]) -> NDArray[np.int64]:
 def bands_of_frames(ratios: Array, torsos: Array, rate: float, bands: Sequence[Band]) -> NDArray[np.int64]:
     """Return the index of the height band of each frame in a clip, from head height ratios and torso angles [rad].
 
-    Frames with a bent torso are never in an upright band. Otherwise, a bent person on tiptoe would be in the band
+    Frames with a bent torso are never in an upright band; otherwise, a bent person on tiptoe would be in the band
     "upright", because the head is at standing height (as in the clips 136_05 to 136_08 of the CMU data).
     """
     index = band_index(smooth_ratios(ratios, rate), bands)

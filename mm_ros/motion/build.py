@@ -37,10 +37,10 @@ class BuildOptions:
     kinds: bool = True  # whether each frame gets a tag for its kind of motion (walk, turn, …)
     stooped: float = 0.25  # maximum duration of bent copies (see stoop.py), as a share of the recorded motion
     contacts: ContactSettings = field(default_factory=ContactSettings)
-    # The search does not return the last 0.5 s of each clip, as is the default of the matcher's parameter `end_margin`.
+    # End of each clip that the search does not return [s]; the default is that of the matcher's parameter `end_margin`.
     ends_excluded_s: float = 0.5
     licence: str = ""
-    functions: Functions = field(default_factory=dict)  # feature name → function, for features of kind "function"
+    functions: Functions = field(default_factory=dict)  # functions that compute features of kind "function", by feature
     progress: Callable[[str, int, int], None] | None = field(default=None, compare=False)
     # A function that is called with a clip and a note, for each note that the cleaning makes about the clip
     remark: Callable[[Clip, Assumption], None] = field(default=lambda clip, note: None, compare=False)
@@ -60,7 +60,7 @@ class _Piece:
 def build_database(
     clips: Sequence[Clip], layout: FeatureLayout | None = None, options: BuildOptions | None = None
 ) -> MotionDatabase:
-    """Build the motion database of canonical clips. Equal clips give equal databases, byte for byte."""
+    """Build a motion database that contains the given clips. Equal clips give equal databases, byte for byte."""
     layout, options = layout or default_layout(), options or BuildOptions()
     if not clips:
         raise MmRosError("build: expected at least one clip")
@@ -106,7 +106,7 @@ def _piece(
 ) -> tuple[_Piece, dict[str, Any]]:
     fit = Fit(skeleton, options.rate, options.contacts, options.plant_feet)
     work = run(DATABASE_STEPS, Work(clip.rate, fit=fit, clips=[clip]))
-    if not clip.name.endswith(MIRRORED):  # a mirrored copy has the same notes as its clip
+    if not clip.name.endswith(MIRRORED):  # the notes on a mirrored copy would repeat those on its clip
         for note in work.notes:
             options.remark(clip, note)
     clip, touching = work.clips[0], work.contacts[0]
@@ -123,7 +123,7 @@ def _piece_of(clip: Clip, touching: Array, layout: FeatureLayout, options: Build
 
 
 def local_velocities(clip: Clip) -> tuple[Array, Array]:
-    """Return velocities by central differences: of the root in its own axes, of other joints in those of parents."""
+    """Return velocities by central differences, in axes of the parents of joints, and in its own axes for the root."""
     velocities = central_difference(clip.positions, clip.rate)
     q = continuous(clip.rotations.astype(np.float64))
     angular = np.zeros((*q.shape[:-1], 3))
@@ -141,7 +141,7 @@ def _assemble(
     pieces: list[_Piece], recorded: int, feet: list[dict[str, Any]], skeleton: Skeleton, layout: FeatureLayout,
     options: BuildOptions,
 ) -> MotionDatabase:  # fmt: skip
-    """Join the pieces to a database; the pieces after the first `recorded` ones are bent copies."""
+    """Join clips to a database; the first `recorded` pieces hold recorded clips, all others bent copies."""
     lengths = [len(p.clip) for p in pieces]
     stops = np.cumsum(lengths).astype(np.int32)
     starts = (stops - lengths).astype(np.int32)

@@ -21,7 +21,7 @@ MOST_TAGS = 64  # maximum number of tags, because each tag is one bit of a 64-bi
 
 @dataclass(frozen=True)
 class MotionDatabase:
-    """Motion clips with a total of N frames, at one frame rate and on one skeleton. Arrays may be memory-mapped.
+    """Motion clips with a total of N frames, at one frame rate and on one skeleton, in arrays or memory maps.
 
     Joint 0 is the virtual root, which is on the floor and rotates about the vertical only. The pose of the virtual root
     is in the room of the recording, and its velocities are in its own axes. The poses and velocities of all joints
@@ -45,7 +45,7 @@ class MotionDatabase:
     features: F32  # (N, D) normalized
     feature_mean: F32  # (D,)
     feature_std: F32  # (D,)
-    search_arrays: dict[str, NDArray[Any]] = field(default_factory=dict)  # arrays of the search index
+    search_arrays: dict[str, NDArray[Any]] = field(default_factory=dict)  # arrays of the stored search index
     provenance: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

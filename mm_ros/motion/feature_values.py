@@ -62,7 +62,7 @@ def _values(f: Feature, clip: Clip, positions: F64, rotations: F64, back: F64, f
 
 
 def at_time(values: F64, frames: float, grow: bool) -> F64:
-    """Return the values (F, …) at the time `frames` after each frame, by linear interpolation.
+    """Return the values (F, …) at `frames` frames (which may be a fraction) after each frame, by linear interpolation.
 
     Beyond the ends of the clip, the values are extrapolated linearly if `grow` is true, and constant otherwise.
     """
@@ -79,7 +79,7 @@ def at_time(values: F64, frames: float, grow: bool) -> F64:
 
 
 def at_rotation(q: F64, frames: float) -> F64:
-    """Return the rotations (F, 4) at the time `frames` after each frame; beyond the clip's ends they are constant."""
+    """Return rotations (F, 4) at `frames` frames after each frame; rotations beyond the clip's ends are constant."""
     at = np.clip(np.arange(len(q)) + frames, 0, len(q) - 1)
     i = np.minimum(at.astype(np.int64), max(len(q) - 2, 0))
     a, b = q[i], q[np.minimum(i + 1, len(q) - 1)]

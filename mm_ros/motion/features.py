@@ -148,7 +148,7 @@ def default_layout() -> FeatureLayout:
     """Return the built-in feature layout for headset users, with the 27 columns of Holden 2020 and Ponton 2022.
 
     Features of the desired trajectory have larger weights than features of the body, so that the avatar follows the
-    user more closely. The transitions are less smooth in return (docs/matching.md).
+    user more closely, but transitions between clips are less smooth (docs/matching.md).
     """
     layout = FeatureLayout(
         (
@@ -168,7 +168,7 @@ def default_layout() -> FeatureLayout:
 def steered_layout() -> FeatureLayout:
     """Return the feature layout for a character that is steered without a headset.
 
-    The layout is the default layout with the additional feature `trajectory_velocity`. The velocity distinguishes a
-    stop from a reversal of direction with the same future positions (benchmarks/2026-11-steering.md).
+    The default layout is extended by the feature `trajectory_velocity`, which distinguishes a stop from a reversal of
+    direction with the same future positions (benchmarks/2026-11-steering.md).
     """
     return FeatureLayout((*default_layout().features, Feature(VELOCITY, VELOCITY, times=HORIZON_S, weight=1.0)))

@@ -2,8 +2,8 @@
 
     8 bytes magic · u32 version · u32 CRC-32 of the header · u64 length of the header · header (JSON) · arrays
 
-Each array begins at a multiple of 64 bytes. The header contains checksums of the arrays. A file contains no time and no
-property of the machine, so equal databases give equal files.
+Each array begins at a multiple of 64 bytes. The header contains checksums of the arrays. A database file contains no
+time and no property of the machine, so equal databases give equal files.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ARRAYS = (
     "positions", "rotations", "velocities", "angular_velocities", "contacts", "head_height_ratio",
     "range_starts", "range_stops", "tags", "features", "feature_mean", "feature_std",
 )  # fmt: skip
-_SEARCHED = "range_starts"  # the search reads the arrays from "range_starts" on; playback reads the others
+_SEARCHED = "range_starts"  # first array of those that the search reads; playback reads the arrays before
 _DTYPE = re.compile(r"[<|][fiu][1248]")
 
 
@@ -121,7 +121,7 @@ def _header(path: Path) -> tuple[dict[str, Any], int, int]:
 
 
 def read_database(path: str | Path, on_damage: Callable[[str], None] | None = None) -> MotionDatabase:
-    """Read a database from a file. Its arrays are memory-mapped, so that several processes share their memory.
+    """Read a database from a file. The arrays are memory-mapped, so that several processes share the memory.
 
     The checksums of all arrays are checked once, and the cache folder stores that the file is not damaged. If
     `on_damage` is given, a thread checks the poses later, and calls `on_damage` with a message if they are damaged.
@@ -210,7 +210,7 @@ class _Entry(NamedTuple):
 
 def _entry(said: dict[str, Any], size: int) -> _Entry:
     dtype, shape, at = said["dtype"], tuple(map(int, said["shape"])), int(said["at"])
-    if not _DTYPE.fullmatch(dtype):  # numpy would use the bytes of an object array as memory addresses
+    if not _DTYPE.fullmatch(dtype):  # numpy would take the bytes of an array of objects as addresses
         raise ValueError(f"numbers of type {dtype!r}")
     if min((*shape, at)) < 0 or at % _ALIGN or at + math.prod(shape) * np.dtype(dtype).itemsize > size:
         raise ValueError(f"an array of shape {shape} at byte {at} of {size}")

@@ -65,7 +65,7 @@ def stance_twist_deg(positions: Array, contacts: Array, dt: float = 1 / 60) -> F
 
 
 def locked_motion_m(positions: Array, locked: Array) -> F64:
-    """Return for each time that a foot is locked the maximum horizontal distance of its toe from the start."""
+    """Return for each lock of a foot to the floor the maximum horizontal distance of its toe from the lock's start."""
     out = []
     for side, toe in enumerate(TOES):
         for first, stop in stances(locked[:, side], 1.0, 0.0):

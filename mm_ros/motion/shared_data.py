@@ -89,7 +89,7 @@ def unpacked(archive: str | Path) -> Path:
     with locked(f"unpack-{key}"):
         if not target.is_dir():
             partial = target.with_name(f".{target.name}.part")
-            shutil.rmtree(partial, ignore_errors=True)  # files that a killed process left
+            shutil.rmtree(partial, ignore_errors=True)  # a process that was killed may have left files
             partial.mkdir(parents=True)
             try:
                 _extract(path, partial, max(LEAST_MOST_BYTES, MOST_GROWTH * stat.st_size))
@@ -124,7 +124,7 @@ def _too_big(path: Path, most: int) -> MmRosError:
 def _extract_zip(path: Path, folder: Path, most: int) -> None:
     with zipfile.ZipFile(path) as archive:
         entries = [e for e in archive.infolist() if not e.is_dir() and _wanted(e.filename)]
-        total = sum(e.file_size for e in entries)  # zipfile reads at most the declared size
+        total = sum(e.file_size for e in entries)  # the module zipfile reads no more than this
         if total > most or len(entries) > MOST_FILES:
             raise _too_big(path, most)
         if total > shutil.disk_usage(folder).free:
@@ -142,7 +142,7 @@ _OPENERS: dict[str, Callable[..., Any]] = {
 def _extract_tar(path: Path, folder: Path, most: int) -> None:
     opener = _OPENERS.get(path.suffix.lower(), open)
     count = 0
-    # The archive is read as a stream, so that the size limit also includes the headers of the archive.
+    # The tar archive is read as a stream, so that the size limit also includes the headers of the archive.
     with opener(path, "rb") as plain:
         counted: Any = _Counted(plain, path, most)
         with tarfile.open(fileobj=counted, mode="r|") as tar:

@@ -97,7 +97,7 @@ def stooped(clip: Clip, ratio: float) -> Clip:
 
 
 def _depth_of(clip: Clip, ratio: float) -> float:
-    """Find by bisection how far the body must bend (0 to 2) for a mean head height; above 1, the knees bend, too."""
+    """Find by bisection the bend of the body (0 to 2) for a mean head height; above 1, the knees also bend."""
     step = max(round(clip.rate / _SEARCH_RATE), 1)
     few = replace(clip, positions=clip.positions[::step], rotations=clip.rotations[::step], rate=clip.rate / step)
     upright, low, high = _globals(few), 0.0, 2.0
@@ -168,7 +168,7 @@ class Piece(NamedTuple):
     clip: int
     first: int
     stop: int
-    group: tuple[int, int, int]  # kind of motion, class of speed, class of yaw rate
+    group: tuple[int, int, int]  # kind of motion, number of the speed group, number of the yaw rate group
     skating: float  # share of frames in which a foot slides
 
 

@@ -122,7 +122,7 @@ def _too_complex(text: str) -> MmRosError:
 
 
 def _clauses(node: _Node, sign: bool) -> list[tuple[int, int]]:
-    """Return conditions that must all hold: one of the first bits is present, or one of the second bits is absent."""
+    """Return pairs of bit masks (a, b); for each pair, a frame must have a tag in a, or lack a tag in b."""
     if node[0] == "tag":
         return [(1 << node[1], 0) if sign else (0, 1 << node[1])]
     if node[0] == "not":

@@ -19,7 +19,7 @@ def parse_numbers(text: Any, columns: int, most_frames: int) -> Any:
     """Convert text to an array with one row per line and `columns` numbers per row.
 
     Return the array, the number of rows, the line of an error, the number of columns or the byte at the error, and an
-    error code such as NOT_A_NUMBER. Numbers with up to 15 digits and without a large exponent are exact.
+    error code such as NOT_A_NUMBER. Numbers with up to 15 digits and without a large exponent are converted exactly.
     """
     n = len(text)
     values = np.empty((most_frames, columns))

@@ -42,7 +42,7 @@ class Bvh:
     names: tuple[str, ...]
     parents: I64  # (J,)
     offsets: F64  # (J, 3)
-    channels: tuple[tuple[int, ...], ...]  # indices into CHANNELS, in the order of the file
+    channels: tuple[tuple[int, ...], ...]  # channels of each joint as indices into CHANNELS
     end_parents: I64  # (E,) parent joint of each end site
     end_offsets: F64  # (E, 3)
     frame_time: float
@@ -109,7 +109,7 @@ class Bvh:
         )
 
     def zero_pose(self) -> F64:
-        """Return the positions of all joints and end sites if all rotations are 0 and the roots are at the origin."""
+        """Return the positions of joints and end sites in the pose without rotations, with the roots at the origin."""
         out = self.node_offsets.copy()
         for i, p in enumerate(self.node_parents):
             out[i] = out[i] + out[p] if p >= 0 else 0.0
@@ -120,13 +120,13 @@ def rate_of(frame_time: float, text: str = "") -> float:
     """Return the frame rate in Hz for the frame time [s] in a file, which is written as `text`.
 
     Files often state a frame time with few digits, either rounded ('0.033' means 30 Hz) or truncated ('0.0166' means
-    60 Hz). If the frame time fits a common frame rate, the function returns the common rate. If it fits none, the
-    function returns the reciprocal of the frame time, rounded to a whole number if the difference is small.
+    60 Hz). The function returns the common frame rate that the frame time fits. If the frame time fits no common rate,
+    the function returns the reciprocal of the frame time, rounded to a whole number if the difference is small.
     """
     allowed = usual_rates(frame_time, text)
     if allowed:
         return allowed[0]
-    frame_time = max(frame_time, 1e-9)  # limits the frame rate for a frame time near 0
+    frame_time = max(frame_time, 1e-9)  # avoids a division by zero
     near = round(1 / frame_time)
     return float(near) if near and abs(1 / near - frame_time) <= 1e-4 * frame_time else 1 / frame_time
 
@@ -138,12 +138,12 @@ def usual_rates(frame_time: float, text: str = "") -> list[float]:
     allowed = [float(rate) for rate in USUAL_RATES if abs(1 / rate - frame_time) <= slack]
     if not allowed:
         allowed = [float(rate) for rate in USUAL_RATES if 0 < 1 / rate - frame_time < 2 * slack]
-    # Frame rates that match exactly come first; the sort keeps the order of all others.
+    # Frame rates that match exactly come first; the sort keeps the order of all other rates.
     return sorted(allowed, key=lambda rate: abs(1 / rate - frame_time) > 1e-9)
 
 
 def read_bvh(path: str | Path, data: bytes | None = None) -> Bvh:
-    """Read a BVH file. If `data` is given, it is used as the content of the file `path`."""
+    """Read a BVH file. The argument `data` replaces the content of the file `path`."""
     name = str(path)
     if data is None:
         try:
@@ -201,7 +201,7 @@ class _Reader:
     # --- hierarchy ---------------------------------------------------------------------------------------------------
 
     def hierarchy(self, lines: list[str]) -> None:
-        stack: list[int] = []  # joints and end sites with an open brace; -1 is end site 0
+        stack: list[int] = []  # joints and end sites whose brace is still open; end site n has the number -1 - n
         pending: int | None = None  # joint whose opening brace has not been read yet
         for self.line, text in enumerate(lines[:-1], 1):
             for part in re.split(r"([{}])", text):
@@ -316,7 +316,7 @@ class _Reader:
         stated = int(frames_text)
         columns = sum(len(c) for c in self.channels)
         block = np.frombuffer(self.data, np.uint8)[at:]
-        possible = len(block) // (2 * max(columns, 1)) + 2  # limits the memory if the count in the header is wrong
+        possible = len(block) // (2 * max(columns, 1)) + 2  # limits the memory if the file states too many frames
         values, frames, bad_line, came, code = parse_numbers(block, max(columns, 1), min(stated + 1, possible))
         bad = self.line + 1 + int(bad_line)
         if code == SHORT_OR_LONG:

@@ -21,7 +21,7 @@ from mm_ros.maths import rotations as rot
 from mm_ros.maths.signals import cubic, odd_window, savitzky_golay, spherical
 
 Array = Any
-# Maximum number of frames of a resampled clip, which is 2.8 hours at 60 Hz. Longer clips probably have a wrong rate.
+# Maximum number of frames of a resampled clip, which is 2.8 hours at 60 Hz. A longer clip probably has a wrong rate.
 MOST_FRAMES = 600_000
 
 MIRRORED = "_mirrored"  # suffix of the names of mirrored clips
@@ -38,7 +38,7 @@ class RootSettings(Settings):
     direction_window_s: float = setting(
         61 / 60, "Filter window of the root's facing. Larger values make the root's turns smoother.", "s", 0.0, 10.0
     )
-    order: int = setting(3, "Order of the polynomials in the filter of the root. Larger values smooth less.", "", 0, 9)
+    order: int = setting(3, "Order of the polynomials in the filter of the root. Larger orders smooth less.", "", 0, 9)
 
 
 def sample_times(frames: int, rate: float, new_rate: float) -> F64:

@@ -23,7 +23,7 @@ Array = Any
 FASTEST = 16.0  # minimum speed [m/s] of a joint relative to the hips in a glitch
 FASTEST_HIPS = 13.0  # minimum speed [m/s] of the hips in a glitch; sprinters reach 12 m/s
 SUDDEN = 3.0  # minimum ratio of the speed in a glitch to the median speed in the frames around it
-LONGEST_BRIDGED_GLITCH_S = 0.1  # shorter glitches [s] are interpolated, longer glitches split the clip
+LONGEST_BRIDGED_GLITCH_S = 0.1  # maximum duration [s] of interpolated glitches; longer glitches split the clip
 # Minimum change of the angular velocity [°/s], and of the rotation per frame [°], in a flicker. The ankles of sprinters
 # reach 1200°/s.
 FLICKER_DEG_S, FLICKER_DEG = 3000.0, 20.0
@@ -31,7 +31,7 @@ FLICKER_DEG_S, FLICKER_DEG = 3000.0, 20.0
 # of a flicker that is replaced.
 FLICKER_APART_S, FLICKER_AROUND_S, FLICKER_MENDED_S = 0.06, 0.02, 0.2
 ACROSS = 6.0  # maximum speed [m/s] of a joint relative to the hips in interpolated frames
-ACROSS_HIPS = 2.0  # maximum speed [m/s] of the hips in interpolated frames, in addition to their speed before
+ACROSS_HIPS = 2.0  # maximum increase of the hips' speed [m/s] from before a glitch to its interpolated frames
 
 
 class Glitch(NamedTuple):
@@ -68,7 +68,7 @@ def glitches(positions: Array, names: list[str], rate: float) -> list[Glitch]:
         joint = int(worst[1])
         speed = float(speeds[steps].max()) * (FASTEST_HIPS / FASTEST if joint == 0 else 1)
         first, stop = int(steps[0]) + 1, int(steps[-1]) + 1
-        around = max(round(0.03 * rate), 1) if first == stop else 0  # frames next to a jump are also replaced
+        around = max(round(0.03 * rate), 1) if first == stop else 0  # frames beside a sudden jump are also replaced
         bridgeable = (
             stop - first <= max(LONGEST_BRIDGED_GLITCH_S * rate, 2)
             and first - around > 2

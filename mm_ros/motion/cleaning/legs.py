@@ -17,8 +17,8 @@ from mm_ros.motion.metrics_feet import skating
 
 Array = Any
 _LEGS = [HIPS, *range(LEFT_UPPER_LEG, RIGHT_TOES + 1)]
-# Maximum distance from hip to ankle, as a share of the leg's length. In a straight leg, the direction of the knee would
-# be undefined.
+# Maximum distance from hip to ankle, as a share of the leg's length. In a straight leg, the knee would have no
+# direction.
 _REACH = 0.9995
 
 SHORTEST_FOOT = 1e-4  # minimum distance [m] from ankle to toe joint for which the heel can be lifted
@@ -73,7 +73,7 @@ def _lengths(hip: Array, knee: Array, ankle: Array) -> tuple[Array, Array]:
 
 
 def lifted(hip: Array, toe: Array, ankle: Array, had: Array, longest: Array) -> tuple[Array, Array]:
-    """Lift the heel if the distance from hip to ankle would exceed `had`; return new ankles (F, 3) and foot rotations.
+    """Lift the heel to keep the distance from hip to ankle below `had`; return new ankles (F, 3) and foot rotations.
 
     The distance from hip to ankle approaches `longest` smoothly, because in nearly straight legs a small motion of the
     ankle moves the knee about ten times as far.

@@ -36,7 +36,7 @@ class Assumption:
     value: str
     why: str
     doubtful: bool = False
-    warning: bool = False  # whether the result is probably wrong; warnings are at the end of the report
+    warning: bool = False  # whether the estimate is probably wrong; the report lists warnings at its end
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,8 @@ class Work:
     hips: Array = None  # (F, 3) m
     rotations: Array = None  # (F, J, 4) global
     local: Array = None  # (F, J, 4)
-    cuts: list[tuple[int, int]] = field(default_factory=list)  # ranges of frames that no clip may contain
-    kept: tuple[int, int] = (0, 0)  # first frame after a T-pose at the start, first frame of a T-pose at the end
+    cuts: list[tuple[int, int]] = field(default_factory=list)  # ranges of frames that are cut out of the motion
+    kept: tuple[int, int] = (0, 0)  # range of frames between the T-poses at start and end
     begins: list[int] = field(default_factory=list)  # first frame of each piece of the motion
     pieces: list[tuple[Array, Array]] = field(default_factory=list)  # hip positions and joint rotations of each piece
     clips: list[Clip] = field(default_factory=list)

@@ -66,7 +66,7 @@ class Actor:
 def actor_key(bvh: Bvh, subject: str) -> str:
     """Return a hash of the skeleton and the name of the recorded person, which is equal for all files of an actor.
 
-    The hash does not include the offsets of root joints, because some exporters write the first position there.
+    The hash does not include the offsets of root joints, which are the first position of the motion in some files.
     """
     digest = hashlib.blake2b(digest_size=6)
     digest.update(repr((bvh.names, bvh.parents.tolist(), subject)).encode(errors="surrogatepass"))
@@ -126,7 +126,7 @@ def _up(evidence: list[Evidence], given: Overrides, notes: list[Assumption]) -> 
     return axis
 
 
-# Frame rate in the header divided by the true frame rate, for files whose header is known to be wrong. The key is the
+# Frame rate in the header divided by the true frame rate, for files whose header is known to be wrong. Keys are the
 # family of the skeleton and the number of the recorded person.
 KNOWN_FACTORS = {("CMU", "143"): 2.0}
 

@@ -69,7 +69,7 @@ CMU_CREDIT = (
 def licence_of(joints: JointMap, file: str) -> str:
     """Return the acknowledgement that CMU demands if the file is from CMU.
 
-    Files from CMU are recognized by names like '69_01.bvh', because other datasets use the same skeleton.
+    Files from CMU are recognized by names like '69_01.bvh', because other files also have the skeleton of CMU.
     """
     return CMU_CREDIT if joints.family.startswith("CMU") and re.fullmatch(r"\d+_\d+\.bvh", file) else ""
 
@@ -156,7 +156,7 @@ def find_files(paths: Sequence[str | Path]) -> list[str]:
 
 
 def motion_hash(bvh: Bvh) -> str:
-    """Return a hash of the motion in a file, to find copies. Most differences below 0.01 do not change the hash."""
+    """Return a hash of the motion in a file. Most differences below 0.01 in the file do not change the hash."""
     digest = hashlib.blake2b(digest_size=8)
     digest.update(repr(bvh.motion.shape).encode())
     digest.update(np.round(bvh.motion * 100).astype(np.int64).tobytes())

@@ -18,7 +18,7 @@ SIDES = ("left", "right")
 # joints of spine and neck are not listed, because they are found as the joints between hips and head.
 _LIMBS = ("shoulder", "upper_arm", "lower_arm", "hand", "upper_leg", "lower_leg", "foot", "toes")
 _FAMILIES: dict[str, tuple[str, str, tuple[str, ...]]] = {
-    # name of the family: (name of the hips, name of the head, patterns of the limbs in the order of _LIMBS)
+    # for each family of skeletons, the names of hips and head, and the patterns of the limbs in the order of _LIMBS
     "CMU (cgspeed)": (
         "Hips", "Head",
         ("{S}Shoulder", "{S}Arm", "{S}ForeArm", "{S}Hand", "{S}UpLeg", "{S}Leg", "{S}Foot", "{S}ToeBase"),
@@ -83,7 +83,7 @@ def _filled(pattern: str, side: str) -> str:
 
 
 def family_table(family: str) -> dict[str, str]:
-    """Return a map from canonical joints to the names that a family of skeletons uses; see `plain`."""
+    """Return a map from canonical joints to their names in a family of skeletons, as returned by `plain`."""
     hips, head, limbs = _FAMILIES[family]
     out = {"hips": plain(hips), "head": plain(head)}
     for side in SIDES:
@@ -99,7 +99,7 @@ def by_family(names: Sequence[str]) -> tuple[str, dict[str, int]]:
     best: tuple[str, dict[str, int]] = ("", {})
     for family in _FAMILIES:
         found = {c: where[n] for c, n in family_table(family).items() if n in where}
-        # Head, hands and feet are not required here, because they may be end sites, which have no names.
+        # Head, hands and feet are not required in a family, because they may be end sites, which have no names.
         needed = [c for c in REQUIRED if c not in ("head", "left_hand", "right_hand", "left_foot", "right_foot")]
         if all(c in found for c in needed) and len(found) > len(best[1]):
             best = (family, found)

@@ -116,11 +116,11 @@ def guesses(frame_time: float) -> list[float]:
 
 def estimate(rhythms: list[Rhythm], rate: float, candidates: list[float]) -> tuple[float, str] | None:
     """Return the frame rate in `candidates` that fits best, and the reason, or None if there are no falls or walks."""
-    reasons = _reasons(rhythms, 1)  # one fall or walk is enough, because the report marks the rate as doubtful
+    reasons = _reasons(rhythms, 1)  # one fall or walk suffices, because the report calls the rate doubtful
     if not reasons:
         return None
     cost = misfit(rhythms, rate / np.array(candidates), least=1)
-    good = np.flatnonzero(cost < cost.min() + _CLEARLY)  # the first candidate is the most common rate
+    good = np.flatnonzero(cost < cost.min() + _CLEARLY)  # candidates are sorted, the most common rate first
     return candidates[int(good[0])], f"{'; '.join(reasons)} at {rate:g} Hz"
 
 

@@ -46,8 +46,8 @@ from mm_ros.motion.procedural.geometry import about, leg_rotations, mirror_quate
 Array = Any
 PENDULUM = 3.2  # frequency [1/s] of an inverted pendulum with the height of the body's centre of mass
 SUPPORT_S = 0.26  # standard deviation [s] of the Gaussian filter that smooths the path of the support point
-KNEE_MIN = np.radians(5.0)  # minimum bend of the knee while the foot is in the air
-KNEE_PLANTED = np.radians(9.0)  # minimum bend of the knee while the foot is on the floor
+KNEE_MIN = np.radians(5.0)  # minimum bend [rad] of the knee while the foot is in the air
+KNEE_PLANTED = np.radians(9.0)  # minimum bend [rad] of the knee while the foot is on the floor
 KNEE_SOFT_M = 0.003  # width [m] of the range in which the length of a leg in the air approaches its limit smoothly
 LEGS = (
     (LEFT_UPPER_LEG, LEFT_LOWER_LEG, LEFT_FOOT, LEFT_TOES),

@@ -22,7 +22,7 @@ BALL = np.array([0.13, 0.015])
 HEEL = np.array([-0.055, 0.0])
 TIP = np.array([0.20, 0.015])
 CLEARANCE_M = 0.015  # minimum height of the sole above the floor in the middle of a swing (foot in the air)
-# Acceleration of the foot at the start and deceleration at the end of a swing; 1 is its length / its duration²
+# Acceleration of the foot at the start of a swing, and deceleration at the end, in swing lengths per swing duration²
 THROW, BRAKE = 2.5, 5.0
 MIDDLE = 0.055  # horizontal distance [m] from the ankle to the middle of the sole
 
@@ -69,7 +69,7 @@ def _ankle_motion(pitch: float, rate: float) -> tuple[Array, Array, Array]:
 
 @dataclass(frozen=True)
 class _Roll:
-    """Pitch of a foot and its time derivative when the foot lands and lifts, and the durations of both phases."""
+    """Pitch of a foot and its time derivative at landing and at lifting, and the durations of landing and lifting."""
 
     land: float
     land_rate: float
@@ -188,7 +188,7 @@ def _lift_needed(s: Array, ankle_z: Array, pitch: Array, step: Step) -> float:
     """Return how high the foot must be lifted in a swing to keep its sole above the floor and to look natural."""
     speed = abs(step.forward)
     least = 0.006 + 0.004 * min(speed, 1.5) + 0.05 * step.run * min(speed, 4.0)
-    inside = (s > 0.22) & (s < 0.62)  # the part of the swing in which `_bump` is large
+    inside = (s > 0.22) & (s < 0.62)  # the part of the swing in which `_bump` lifts the foot enough
     if not inside.any():
         return least
     lowest = np.min([ankle_z + turned(p - ANKLE, pitch)[:, 1] for p in (BALL, HEEL, TIP)], axis=0)

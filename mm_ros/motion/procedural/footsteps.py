@@ -35,7 +35,7 @@ class Step:
 class Gait:
     pace: float  # s per step
     duty: float  # share of the time in which a foot is on the floor
-    half_width: float  # lateral distance [m] of each foot from the middle
+    half_width: float  # lateral distance [m] of each foot from the middle of the body
 
 
 def gait_at(desired: DesiredMotion, first: float, last: float) -> Gait:

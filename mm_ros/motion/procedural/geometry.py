@@ -57,7 +57,7 @@ def two_bones(start: Array, end: Array, pole: Array, upper: float, lower: float)
 def leg_rotations(hip: Array, ankle: Array, forward: Array, thigh: float, shank: float) -> tuple[Array, Array]:
     """Return the rotations of thigh and shin in the room, with the knee in the direction `forward`."""
     upper, lower, side = two_bones(hip, ankle, forward, thigh, shank)
-    # The hinge of the knee is the y axis of both bones. Their z axes point up along the bones, their x axes forward.
+    # The hinge of the knee is the y axis of thigh and shin, whose z axes point up along the bones, and x axes forward.
     hinge = rot.unit(np.cross(-upper, side))
     return tuple(from_axes(rot.unit(np.cross(hinge, -bone)), hinge, -bone) for bone in (upper, lower))
 
