@@ -1,13 +1,13 @@
 """Fade the published pose in after a restart of the pose node, so that the avatar does not leap.
 
-A killed node is started again some seconds later, and the user has moved in the meantime. If the new pose is at most
-1 m (`REACH_M`) from the last published pose, the difference of the two poses becomes an offset that decays to zero. The
-whole body is moved rigidly, so that no limb is stretched. The feet slide for about 0.4 s, or longer if a joint would
-otherwise be faster than 5 m/s (`FASTEST`). Head, hands and feet have separate offsets, so that after a new calibration
-they stay on headset, controllers and floor. If the new pose is farther away, the avatar appears there at once, and the
-field `run` of its pose gets another value.
+A killed pose node is started again some seconds later, and the user has moved in the meantime. If the new pose is at
+most 1 m (`REACH_M`) from the last published pose, the difference of the two poses becomes an offset that decays to
+zero. The fade moves the whole body rigidly, so that no limb is stretched, and lets the feet slide for about 0.4 s, or
+longer if a joint would otherwise be faster than 5 m/s (`FASTEST`). Head, hands and feet have separate offsets, so that
+after a new calibration they stay on headset, controllers and floor. If the new pose is more than 1 m away, the avatar
+appears at its new place at once, and the field `run` of the pose gets another value.
 
-A restarted process is connected to the subscribers of its topics only after some tenths of a second. Until then the new
+A restarted process is connected to the subscribers of its topics only after some tenths of a second; until then the
 process publishes the last pose of the former process, because a subscriber that joins during the fade would see a leap.
 """
 
@@ -40,21 +40,21 @@ from mm_ros.maths.ik import corner
 from mm_ros.maths.quat import Vec
 from mm_ros.maths.springs import decay
 
-# Without a restart, the root of the avatar moves by less than `LEAP_M` and turns by less than `LEAP_RAD` in one step.
+# A pose is faded in if its root moved by more than `LEAP_M` [m] or turned by more than `LEAP_RAD` [rad] in one step.
 LEAP_M = 0.3
 LEAP_RAD = 0.35
 REACH_M = 1.0  # A pose that is farther than `REACH_M` from the last published pose is shown at once, without a fade.
 HALFLIFE_S = 0.12  # Half-life of the offset of a fade.
-OWN_MOTION_M = 0.05  # Maximum distance that a tracked head or hand moves from one pose to the next.
+OWN_MOTION_M = 0.05  # A tracked head or hand that moved by less than `OWN_MOTION_M` [m] is not faded.
 ENDS = (HEAD, LEFT_HAND, RIGHT_HAND, LEFT_FOOT, RIGHT_FOOT)
 CARRIERS = (NECK, LEFT_SHOULDER, RIGHT_SHOULDER, HIPS, HIPS)  # Parent joints of the head, the arms and the legs.
 STRAIGHTEST = 0.999  # Maximum distance from shoulder to hand or from hip to foot, as a share of the limb's length.
-# Maximum speed of a joint due to a fade [m/s]. If a subscriber loses two of three poses at 90 Hz, a joint with this
-# speed moves by 0.17 m from pose to pose.
+# Maximum speed of a joint due to a fade [m/s]. If a subscriber loses two of three poses at 90 Hz, a joint with the
+# speed `FASTEST` moves by 0.17 m from pose to pose.
 FASTEST = 5.0
 # The offset of a fade decays by at most `PEAK` times its initial value per half-life.
 PEAK = 2.0 * math.log(2.0) / math.e
-LONGEST_STEP_S = 0.05  # Maximum time step of the decay. A longer step, after a stall, would end the fade at once.
+LONGEST_STEP_S = 0.05  # Maximum time step of the decay; a longer step after a stall would end the fade at once.
 
 
 class FadeIn:
@@ -68,7 +68,7 @@ class FadeIn:
         self._clear()
 
     def _clear(self) -> None:
-        # Row 0 of each array contains offsets, row 1 the rates of these offsets.
+        # Row 0 of `_root`, `_joints` and `_ends` contains offsets, row 1 the rates of these offsets.
         self._root = np.zeros((2, 4))  # x, y, z and yaw of the root
         self._joints = np.zeros((2, 1, 3))  # rotations of all joints and, at the end, the position of the hips
         self._ends = np.zeros((2, 2, len(ENDS), 3))  # positions and rotations of head, hands and feet in the room
@@ -79,11 +79,12 @@ class FadeIn:
         self, pose: AvatarPose, dt: float, travels: bool = False, gap: bool = False, wait: bool = False,
         held: Sequence[bool] = (False, False, False),
     ) -> AvatarPose:  # fmt: skip
-        """Return the pose to publish.
+        """Add the remaining offset to `pose`, and start a new fade if the avatar would leap.
 
         `travels` is true if a transform of the play space causes a leap, which is then not faded. `gap` is true if
-        poses were missing or time jumped back, so that the trackers may leap. With `wait`, a near pose of the former
-        process is kept instead of the fade. `held` states whether head, left hand and right hand follow a device.
+        poses were missing or time jumped back, so that the trackers may leap. If `wait` is true, a near pose of the
+        former process is published again instead of the fade. `held` states whether head, left hand and right hand
+        follow a device.
         """
         self._are_held = (*(bool(h) and not wait for h in held), False, False)
         if wait and self._resumes and self._last is not None and _apart(pose, self._last)[0] <= REACH_M:
@@ -113,8 +114,7 @@ class FadeIn:
         return out
 
     def declare(self) -> None:
-        """Change the field `run` of all later poses, because they do not continue the former poses for every
-        subscriber."""
+        """Change the field `run` of all later poses, so that subscribers do not blend earlier poses into them."""
         self._mixed = random.getrandbits(32) | 1
 
     def _begin(self, last: AvatarPose, pose: AvatarPose) -> None:
@@ -123,7 +123,7 @@ class FadeIn:
         self._root[0, :3] = last.root[:3] - pose.root[:3]
         self._root[0, 3] = rot.wrap_angle(rot.yaw_of(last.root[3:]) - rot.yaw_of(pose.root[3:]))
         self._joints = np.zeros((2, len(pose.rotations) + 1, 3))
-        # One of the two skeletons may have fingers that the other skeleton lacks.
+        # The poses `last` and `pose` may differ in the number of finger joints.
         both = min(len(last.rotations), len(pose.rotations))
         before, after = (p.rotations[:both].astype(np.float64) for p in (last, pose))
         self._joints[0, :both] = rot.log(rot.multiply(before, rot.inverse(after)))

@@ -33,7 +33,7 @@ KNEE_HEIGHT = 0.07  # Minimum height of the knee joint above the floor, as a sha
 BENT_KNEE = 0.08
 # A toe that is more than `LOCK_HEIGHT` [m] above its rest height is not locked, even if contact is reported.
 LOCK_HEIGHT = 0.06
-# After a release, a foot is not locked for this cooldown time, because it would be released again at once.
+# A released foot is not locked during this cooldown time, because the foot would be released again at once.
 RELOCK_COOLDOWN_S = 0.12
 TOE_TIP = 0.07  # Distance from the toe joint to the tip of the toes [m].
 HEEL_RAISE_LIMIT, STEEPEST_FOOT = 0.9, 1.1  # Limits of the added heel raise and of the total foot pitch [rad].
@@ -57,8 +57,8 @@ HEEL_ZONE = 0.015  # The descent of the ankle slows down within `HEEL_ZONE` [m] 
 FASTEST_FREE = 6.0  # Maximum speed of a released foot relative to its target [m/s].
 # A fast free foot is lifted by `CLEARANCE` [m], because a blend of two steps may be too low.
 CLEARANCE, CLEARANCE_HALFLIFE_S = 0.025, 0.04
-# While both feet are free, each foot is lifted by an additional `FLIGHT_CLEARANCE` [m]. The half-life prevents an
-# abrupt start of the lift, which would look like a kick.
+# While both feet are free, each foot is lifted by an additional `FLIGHT_CLEARANCE` [m]. The half-life
+# `FLIGHT_HALFLIFE_S` prevents an abrupt start of the lift, which would look like a kick.
 FLIGHT_CLEARANCE, FLIGHT_HALFLIFE_S = 0.01, 0.1
 # The lift of a free foot grows from zero at the speed `SLOW_SWING` to its maximum at the speed `FAST_SWING` [m/s].
 SLOW_SWING, FAST_SWING = 0.3, 1.2
@@ -71,7 +71,7 @@ SETTLED = 0.002  # A foot is reported as locked if it is less than `SETTLED` [m]
 class Feet(NamedTuple):
     """State of both feet, the left foot in row 0 and the right foot in row 1.
 
-    Positions are those of the toe joint, in room axes.
+    The positions in `Feet` are those of the toe joint, in room axes.
     """
 
     locked: NDArray[np.int8]  # (2,)
@@ -120,9 +120,9 @@ def place_foot(
     """Pose one leg.
 
     `toe_matched` is the desired position of the toe joint, whose z is the height above the ground. `foot` and `toes`
-    are the desired rotations. `guessed` is 1 without a tracker on this foot, and 0 when a tracker determines the foot.
-    `stays` is the certainty, from 0 to 1, that the user's foot stands. At a certainty of 1 the foot is released only at
-    twice the usual distance and turn (1 + `STAYS_LONGER`).
+    are the desired rotations of foot and toes. `guessed` is 1 without a tracker on this foot, and 0 when a tracker
+    determines the foot. `stays` is the certainty, from 0 to 1, that the user's foot stands. A foot that certainly
+    stands (1) is released only at twice the usual distance and turn (1 + `STAYS_LONGER`).
     """
     rest_toe = feet.rest[side, 0]
     lift = toe_matched[2] - rest_toe
@@ -218,8 +218,8 @@ def _supports(feet: Any, t: Any, side: int, height: float, pace: Row) -> bool:
 
 @njit
 def _too_far(feet: Any, t: Any, side: int, target: Row, target_yaw: float) -> float:
-    """Return the distance or turn from the lock to the target, divided by its release limit. While the other foot makes
-    a corrective step, the limit is multiplied by 1.5."""
+    """Return the distance or turn from the lock to the target, divided by its limit for a release; the limit is 1.5
+    times as large while the other foot makes a corrective step."""
     away = quat.sub(target, quat.get3(feet.place, side))
     distance = math.hypot(away[0], away[1]) / max(t.release_m, 1e-6)
     turned = abs(quat.wrap(target_yaw - feet.yaw[side])) / max(t.release_angle, 1e-6)
@@ -245,7 +245,7 @@ def lock(feet: Any, t: Any, side: int, target: Row, target_yaw: float, ground: f
     feet.turn[side, 0], feet.turn[side, 1] = -run_out * turn_rate, turn_rate
     feet.locked[side] = 1
     feet.leaving[side] = 0.0
-    # The lift is reset, because the offset from the locked place already contains the lift.
+    # A locked foot has no separate lift, because the offset from the locked place already contains the lift.
     feet.clear[side, 0], feet.clear[side, 1] = 0.0, 0.0
     feet.flight[side] = 0.0
 
@@ -301,7 +301,7 @@ def _advance(
 
 @njit
 def _clear(feet: Any, side: int, dt: float) -> float:
-    """Return the lift [m] of a free foot that moves or turns fast. The lift is larger while both feet are free."""
+    """Return the lift [m] of a free foot that moves or turns fast, which is larger while both feet are free."""
     size = quat.norm(quat.get3(feet.ankle_to_toe, side))
     speed = math.hypot(feet.toe_rate[side, 0], feet.toe_rate[side, 1]) + size * abs(feet.heading[side, 1])
     u = min(max((speed - SLOW_SWING) / (FAST_SWING - SLOW_SWING), 0.0), 1.0)
@@ -316,7 +316,7 @@ def _clear(feet: Any, side: int, dt: float) -> float:
 @njit
 def _on_the_way(feet: Any, t: Any, side: int) -> float:
     """Decay the offset of a free foot along a minimum-jerk curve. Return the height [m] by which a corrective step
-    lifts the foot, or 0 if there is no such step."""
+    lifts the foot, or 0 without a corrective step."""
     whole, ahead = t.release_s, feet.leaving[side]
     if feet.stepping[side] > 0.0:
         whole, ahead = t.step_s, feet.stepping[side]
@@ -389,10 +389,8 @@ def pose_leg(body: Any, feet: Any, lengths: Any, side: int, toe: Row, foot: Row,
 
 @njit
 def _toward_knee(knee: Any, hip: Row, end: Row, normal: Row) -> Vec:
-    """Turn the `normal` of the leg's plane so that the plane contains a tracked knee (x, y, z, weight).
-
-    The plane is turned less for a leg that is almost straight.
-    """
+    """Turn the `normal` of the leg's plane so that the plane contains a tracked knee (x, y, z, weight); the plane of a
+    leg that is almost straight turns less."""
     line = quat.unit(quat.sub(end, hip), (0.0, 0.0, -1.0))
     side = quat.across(quat.sub((knee[0], knee[1], knee[2]), hip), line)
     u = knee[3] * min(quat.norm(side) / BENT_KNEE, 1.0)
@@ -404,8 +402,8 @@ def _toward_knee(knee: Any, hip: Row, end: Row, normal: Row) -> Vec:
 
 @njit
 def _pitch_axis(foot: Row, bone: Row) -> Vec:
-    """Return the horizontal axis that points to the left of the foot. A positive rotation about this axis lowers the
-    toe relative to the heel."""
+    """Return the horizontal axis that points to the left of the foot, so that a positive rotation lowers the toe
+    relative to the heel."""
     yaw = heading_of(foot, bone)
     return (-math.sin(yaw), math.cos(yaw), 0.0)
 
@@ -425,8 +423,8 @@ def _heel_above_floor(foot: Row, bone: Row, toe: Row, lowest: float) -> Quat:
 
 @njit
 def _raise_heel(foot: Row, bone: Row, toe: Row, hip: Row, longest: float, zone: float) -> Quat:
-    """Raise the heel, within the limits of the foot's pitch, when the hip is too far from the ankle. Without a raised
-    heel, the knee would straighten abruptly."""
+    """Raise the heel, within the limits of the foot's pitch, when the hip is too far from the ankle. If the heel stayed
+    down while the hip moves away from the ankle, the knee would straighten abruptly."""
     axis = _pitch_axis(foot, bone)
     far = quat.norm(quat.sub(quat.sub(toe, quat.rotate(foot, bone)), hip))
     wanted = soft_reach(far, longest, zone)

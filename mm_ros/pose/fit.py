@@ -33,8 +33,7 @@ from mm_ros.maths.quat import Row, Vec
 
 ITERATIONS = 3
 UNKNOWNS = 9  # The unknowns are the shift of the hips, and the rotation vectors of hips and spine, in room axes.
-# The standard deviations below, in m and rad, are estimates of the accuracy of each device.
-HEAD_M = 0.002
+HEAD_M = 0.002  # `HEAD_M` to `KNEE_M` are standard deviations [m or rad], estimated from the accuracy of each device.
 WAIST_M, WAIST_RAD = 0.02, 0.08
 CHEST_M, CHEST_RAD = 0.03, 0.12
 # The hips move toward a tracked foot if the distance from hip to foot exceeds `LEG_SHARE` times the leg's length.
@@ -49,7 +48,7 @@ def fit_trunk(body: Any, lengths: Any, targets: Any, rotations: Any, weights: An
 
     `targets`, `rotations` and `weights` have one row per role: position and rotation of the joint in the room that a
     tracker measures, and the weight of the tracker from 0 to 1. `head` is the target of the head joint (x, y, z) and
-    its weight. Neck and head keep their rotations.
+    its weight. The fit keeps the rotations of neck and head.
     """
     before = quat.get3(body.room_positions, HIPS)
     a, b, x = np.zeros((UNKNOWNS, UNKNOWNS)), np.zeros(UNKNOWNS), np.zeros(UNKNOWNS)
@@ -111,10 +110,8 @@ def _normal_equations(
 
 @njit
 def _bend_arm(body: Any, point: Row, last: int) -> Vec:
-    """Return the lever arm of the spine's bend for a `point` that is moved by the joints from the spine to `last`.
-
-    The lever arm is a third of the sum of the vectors from these joints to the point.
-    """
+    """Return the lever arm of the spine's bend for a `point` that is moved by the joints from the spine to `last`:
+    a third of the sum of the vectors from the moving joints to the point."""
     out = (0.0, 0.0, 0.0)
     for j in range(SPINE, last + 1):
         out = quat.add(out, quat.scale(quat.sub(point, quat.get3(body.room_positions, j)), 1.0 / 3.0))
@@ -137,7 +134,7 @@ def _add_point(a: Any, b: Any, missing: Row, turn_arm: Row, bend_arm: Row, weigh
 
 @njit
 def _add_turn(a: Any, b: Any, missing: Row, bends: float, weight: float) -> None:
-    """Add the three equations of a rotation that follows the hips, and the spine's bend by the share `bends`."""
+    """Add the three equations of a rotation that turns with the hips and with the share `bends` of the spine's bend."""
     row = np.zeros(UNKNOWNS)
     for k in range(3):
         row[:] = 0.0
@@ -189,7 +186,7 @@ def _solve(a: Any, b: Any, x: Any) -> None:
 
 @njit
 def _move(body: Any, x: Any) -> None:
-    """Apply the nine unknowns `x` to hips and spine. Neck and head keep their rotations in the room."""
+    """Apply the nine unknowns `x` to hips and spine. The rotations of neck and head in the room stay the same."""
     neck, head = quat.get4(body.room_rotations, NECK), quat.get4(body.room_rotations, HEAD)
     turn = quat.exp((x[3], x[4], x[5]))
     _shift_hips(body, (x[0], x[1], x[2]))

@@ -50,7 +50,7 @@ def quintic(x0: float, v0: float, blend_time: float) -> tuple[float, float, floa
     v0 = min(v0, 0.0)  # An offset that grows at first would overshoot, so its initial rate is at most 0.
     t = blend_time
     if v0 < 0.0:
-        t = min(t, -5.0 * x0 / v0)  # With a longer duration the offset would cross zero.
+        t = min(t, -5.0 * x0 / v0)  # A longer blend would let the offset cross zero.
     t = max(t, 1e-4)
     a0 = max(0.0, (-8.0 * v0 * t - 20.0 * x0) / (t * t))
     k = a0 * t * t

@@ -1,7 +1,4 @@
-"""Compiled step of the pose stage, which blends the pose and places head, feet and hands.
-
-`pose/postprocess.py` calls this step.
-"""
+"""Compiled step of the pose stage (`postprocess.py`), which blends the pose and places head, feet and hands."""
 
 from __future__ import annotations
 
@@ -41,13 +38,15 @@ from mm_ros.pose.low import bend_trunk, low_foot, low_reach, own_lean
 from mm_ros.pose.upper_body import follow_hands, place_hand, place_head, straighten, torso_axis
 from mm_ros.tracking.mounting import SHIN_M
 
-# Maximum angular velocity of a joint that a blend continues after a jump [rad/s].
+# Limit of the angular velocity with which a joint goes on moving after a jump of the played motion [rad/s].
 FASTEST_TORSO, FASTEST_LIMB = 8.0, 25.0
 TREMBLE_HALFLIFE_S = 0.025  # Half-life of the filter of body trackers, which delays a change of velocity by 8 ms.
-SURE_STANCE = 1.6  # The spine is straightened fully when `SURE_STANCE` times the certainty of a stance reaches 1.
+# The spine is straightened fully when `SURE_STANCE` times the certainty that both feet stand reaches 1.
+SURE_STANCE = 1.6
 HEEL_UP = 0.06  # The heel is raised when the estimated ankle is more than `HEEL_UP` [m] above its rest height.
 TOE_LIFT = 0.6  # Ratio of the toe's height to the ankle's height in the middle of a swing.
-SHARE_HALFLIFE_S = 0.1  # Half-life with which the share of the user's feet follows the certainty of their estimate.
+# Half-life with which the weight of the user's estimated feet follows the certainty of the estimate.
+SHARE_HALFLIFE_S = 0.1
 RELEASED_CONTACT = 0.7  # A foot may be released when the probability of its contact is below `RELEASED_CONTACT`.
 # A foot with a certain estimate is released if its probability of motion exceeds 0.5. For a foot with an uncertain
 # estimate, the required probability of motion is higher by up to `CALM`.
@@ -86,7 +85,7 @@ class Hold(NamedTuple):
     body_rotations: F64  # (R, 4)
     body_weights: F64  # (R,)
     head: F64  # (4,) target position of the head joint, and the weight of this target
-    hips: F64  # (3, 3): shift of the hips toward the head; rate of this shift; (1 when ready, added lean [rad], 0)
+    hips: F64  # (3, 3) rows: shift of the hips toward the head, rate of the shift, (1 when ready, added lean [rad], 0)
 
 
 class User(NamedTuple):
@@ -94,9 +93,7 @@ class User(NamedTuple):
 
     ankles: F64  # (2, 3)
     moves: F64  # (2,) probability that the foot moves.
-    # (2, 2) Row 0 is the smoothed share of each user's foot in the avatar's foot. Row 1 is the smoothed certainty that
-    # each foot stands.
-    share: F64
+    share: F64  # (2, 2) smoothed share of each user's foot in the avatar's foot, and certainty that this foot stands
     stands: U8  # (2,)
 
 
@@ -195,10 +192,10 @@ def read_out(
     body: Any, feet: Any, stands: Any, last: Any, dt: float, positions: Any, rotations: Any, velocities: Any,
     angular: Any, flags: Any,
 ) -> None:  # fmt: skip
-    """Write the pose to publish to the float32 arrays.
+    """Copy the pose of `body` to the float32 arrays of the published pose.
 
-    Row 0 of `flags` (2, 2) states which feet are in contact, row 1 which feet have reached their lock. `last` holds
-    positions and rotations of the previous step. If `dt` is 0, the velocities do not change.
+    Row 0 of `flags` (2, 2) states which feet are in contact, row 1 which feet have reached their lock. `last` contains
+    positions and rotations of the previous pose. If `dt` is 0, `velocities` and `angular` stay as they are.
     """
     body, feet = body[0], feet[0]
     for j in range(len(positions)):
@@ -266,7 +263,7 @@ def _root_rate(s: Any, root: Any, dt: float) -> tuple[Vec, float]:
 @njit
 def _restart(s: Any, t: Any, new: Any, j: int, lost: Row, lost_turn: float, dt: float) -> None:
     """Start the offset of joint `j` from the new motion to the old motion, which is extrapolated by `dt`."""
-    # The velocity is limited, because a glitch in the data has a high velocity, which would increase the offset.
+    # A glitch in the data has a high velocity, which would increase the offset.
     w_old = quat.shortened(quat.get3(s.angular_velocities, j), FASTEST_TORSO if j <= HEAD else FASTEST_LIMB)
     q_old = quat.mul(quat.exp(quat.scale(w_old, dt)), quat.get4(s.rotations, j))
     x, v = decay_offset(s.offsets, j, t.kind, t.halflife, dt)
@@ -424,15 +421,14 @@ def post_step(
 
 @njit
 def _least(a: float, b: float) -> float:
-    """Return the value between `a` and `b` that is nearest to 0. Feet are shifted by this value when the trunk bends,
-    because bending on the spot moves the hips backward, but not the feet."""
+    """Return the value between `a` and `b` that is nearest to 0, by which feet are shifted when the trunk bends;
+    bending on the spot moves the hips backward, but not the feet."""
     return 0.0 if a * b <= 0.0 else (a if abs(a) < abs(b) else b)
 
 
 @njit
 def toward_estimate(feet: Any, side: int, toe: Row, foot: Row, estimated: Any) -> Vec:
-    """Move the position `toe` of the played motion toward the user's estimated foot. Heights are relative to the floor.
-    """
+    """Move the toe position `toe`, whose z is the height above the floor, toward the user's estimated foot."""
     share = estimated[4]
     if share <= 0.0:
         return (toe[0], toe[1], toe[2])

@@ -1,8 +1,8 @@
 """Pose trunk and legs of a user who bends, squats, sits, kneels or lies, even if the database has no such motion.
 
-The position of the hips is computed from the head and the lean of the trunk (`tracking/bend.py`). Therefore a squat
-looks like a squat even if all low postures of the database are bows. The hips stay above the floor. While the user
-sits, kneels or lies, the legs get a procedural pose, which does not come from the database.
+The position of the hips is computed from the head and the lean of the trunk (`tracking/bend.py`), so that a squat looks
+like a squat even if all low postures of the database are bows. The hips stay above the floor. While the user sits,
+kneels or lies, the legs get a procedural pose, which does not come from the database.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from mm_ros.maths.springs import damp
 from mm_ros.pose.upper_body import TORSO_STOP, bend_spine
 from mm_ros.tracking.bend import Bend
 
-# Heights of the hips are divided by the height of the hips while standing.
+# Lowest and highest position of the hips, divided by the height of the hips while standing.
 LOWEST_HIPS, HIGHEST_HIPS = 0.11, 1.0
-LOWEST_SQUAT = 0.3  # Minimum height of the hips on feet or knees. Lower hips would press the knees into the floor.
+# Minimum height of the hips in a squat or on the knees; lower hips would press the knees into the floor.
+LOWEST_SQUAT = 0.3
 # A user begins to kneel when the hips are below `KNEELS_BELOW`, and stops when they are above `KNEELS_UNTIL`. A user
 # begins to lie when the hips are below `LIES_BELOW`, and stops when they are above `LIES_UNTIL`.
 KNEELS_BELOW, KNEELS_UNTIL, LIES_BELOW, LIES_UNTIL = 0.36, 0.44, 0.17, 0.25
@@ -50,8 +51,8 @@ SIT, KNEEL, LIE = range(3)
 class Low(NamedTuple):
     """Low posture of one step, and the positions of its procedural feet."""
 
-    # (3,) The numbers are the lean of the trunk [rad], negative if the user lies on the back, the weight of this lean,
-    # and the side on which the user lies, from 1 (on the front) to −1 (on the back).
+    # (3,) lean of the trunk [rad], negative if the user lies on the back; weight of this lean; and the side on which
+    # the user lies, from 1 (on the front) to −1 (on the back)
     lean: F64
     legs: F64  # (3,) weights of the postures SIT, KNEEL and LIE
     feet: F64  # (2, 5) position of the ankle in the room, pitch of the foot, and 1 if both are set
@@ -81,7 +82,7 @@ class LowPosture:
         self._kind = -1
 
     def forget_place(self) -> None:
-        """Forget all positions in the room after the room was re-centred."""
+        """Forget all stored positions after the room was re-centred."""
         self.low.feet[:, 4] = 0.0
         self._bend.forget_place()
 
@@ -113,8 +114,8 @@ class LowPosture:
         return self.low
 
     def _lean(self, height: float, lowest: float, cosine: float) -> float:
-        """Return the lean that is nearest to the estimated one and keeps the hips between the height `lowest` and their
-        standing height. `cosine` is the cosine of the estimated lean."""
+        """Return the lean that is nearest to the estimated lean and keeps the hips between the height `lowest` and
+        their standing height. `cosine` is the cosine of the estimated lean."""
         most = (height - lowest * self._hips) / self._length
         least = (height - HIGHEST_HIPS * self._hips) / self._length
         lean = math.acos(max(-0.3, min(1.0, most, max(cosine, least))))
@@ -168,15 +169,15 @@ def bend_trunk(body: Any, low: Any) -> None:
 
 @njit
 def low_reach(low: Any) -> float:
-    """Return the additional distance [m] that the hips may move horizontally toward the head. The hips of a lying user
-    are far from the point below the head."""
+    """Return the additional distance [m] that the hips may move horizontally toward the head, because the hips of a
+    lying user are far from the point below the head."""
     return float(2.0 * low.lean[1] * min(max((abs(low.lean[0]) - 0.5) / 0.3, 0.0), 1.0))
 
 
 @njit
 def own_lean(low: Any) -> float:
-    """Return the share of the lean toward the headset that is still applied. A trunk far from upright leans less toward
-    the headset, because more lean would change the height of the head."""
+    """Return the share of the lean toward the headset that is still applied to a trunk far from upright, whose
+    additional lean would change the height of the head."""
     return float(1.0 - low.lean[1] * min(abs(low.lean[0]) / 0.6, 1.0))
 
 

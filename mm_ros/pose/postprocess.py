@@ -52,8 +52,8 @@ __all__ = ["PostSettings", "PostStage"]
 
 WARM_UP_NS = 11_111_111
 GROUND_HALFLIFE_S = 0.15  # Half-life with which the height of the root follows uneven ground.
-NO_FEET = np.zeros((0, 10))  # The empty array replaces the `FeetEstimate` if the user's feet are unknown.
-# The array is read-only, because a writable array would need another compiled version of the kernel.
+NO_FEET = np.zeros((0, 10))  # `NO_FEET` replaces the numbers of a `FeetEstimate` if the user's feet are unknown.
+# `NO_FEET` is read-only, because a writable array would need another compiled version of the kernel.
 NO_FEET.flags.writeable = False
 # Half-lives with which the estimated head height of a seated user rises and falls.
 SITTING_UP_HALFLIFE_S, SITTING_DOWN_HALFLIFE_S = 0.5, 20.0
@@ -81,7 +81,7 @@ class PostStage:
     @settings.setter
     def settings(self, settings: PostSettings) -> None:
         self._settings, (self._tuning, _) = settings, packed(tuning(settings))
-        # For each role, this array states whether the settings use the tracker with this role.
+        # `_wanted` states for each role whether the settings use the tracker with this role.
         self._wanted: NDArray[np.bool_] | None = None
 
     def set_calibration(self, calibration: Calibration) -> None:
@@ -115,7 +115,7 @@ class PostStage:
     def _on_this_skeleton(self, role: int, mounting: F64) -> F64:
         """Convert a mounting from the default skeleton, on which mountings are measured, to the skeleton of this stage.
 
-        In the rest pose, the device is then at the same place for both skeletons, although the legs may differ.
+        In the rest pose, the converted device is at the same place for both skeletons, although the legs may differ.
         """
         joint = JOINT_OF_ROLE[role]
         rest = default_skeleton()
@@ -137,28 +137,28 @@ class PostStage:
         self._memory, views = zip(*map(packed, states), strict=True)
         self._body, self._source, self._new, self._hold, self._feet, _ = views
         self._low.reset()
-        self._last: AvatarPose | None = None  # last pose before the fade-in was applied
+        self._last: AvatarPose | None = None  # last pose, without the offset of the fade-in
         self.published: AvatarPose | None = None
         self._stretch = (0, 0)
         self._ground: float | None = None
         self._sitting: float | None = None  # usual height of a seated user's head joint [m]
 
     def declare(self) -> None:
-        """Change the field `run` of all later poses, so that subscribers do not blend from former poses to these poses.
-        """
+        """Change the field `run` of all later poses, so that subscribers do not blend earlier poses into them."""
         self._fade.declare()
 
     def step(self, matched: AvatarPose, trackers: TrackerFrame | None = None, wait: bool = False) -> AvatarPose:
-        """Return the pose to publish for a matched pose. Without `trackers`, the limbs follow the played motion.
+        """Blend a matched pose, and put its head, hands and feet in place. Without `trackers`, the limbs follow the
+        played motion.
 
-        With `wait`, the pose `former` of the constructor is returned if it is near the new pose.
+        If `wait` is true and the pose `former` of the constructor is near the new pose, `step` returns `former` again.
         """
         judged = self._timeline.judge(matched.stamp_ns, matched.epoch, trackers.new_from_old if trackers else None)
         if judged.verdict == DROP and self.published is not None:
             return self.published
         if judged.verdict == RESET:
             self._forget()
-        # After a gap the whole body fades in. If the limbs also moved toward their trackers, they would be too fast.
+        # After a gap the whole body fades in; limbs that also moved toward their trackers would be too fast.
         elif judged.verdict == HOLD:
             sitting = self._sitting
             self._forget()
@@ -201,7 +201,7 @@ class PostStage:
         self._feet.heading[:, 0] += yaw
         self._feet.desired_yaw[:] += yaw
         self._low.forget_place()
-        self._hold.calm[:, 2, 0] = 0.0  # The filters of the body trackers start again.
+        self._hold.calm[:, 2, 0] = 0.0  # The tremor filters of the body trackers start again.
         root = self._source.root
         root[0, :3] = rot.rotate(q, root[0, :3]) + new_from_old[:3]
         root[0, 3] += yaw
@@ -247,8 +247,8 @@ class PostStage:
     def _lift(self, headset: F64, rotation: F64, dt: float) -> float:
         """Return the difference [m] between the head height of the skeleton and the usual head height of a seated user.
 
-        The estimated usual height rises fast, because the user may sit up. The estimate falls slowly, because the user
-        may only bend over a desk.
+        The estimated usual height rises fast, because the user may sit up, and falls slowly, because the user may only
+        bend over a desk.
         """
         head, _ = wear(headset, rotation, self._devices[HEAD_ROLE])
         if self._sitting is None:
@@ -281,7 +281,7 @@ class PostStage:
         return math.degrees(self._hold.hips[2, 1])
 
     def warm_up(self, matched: AvatarPose) -> None:
-        for i in range(2):  # Velocities are computed only from the second step on.
+        for i in range(2):  # The velocities of the joints are computed only from the second step on.
             again = replace(matched, stamp_ns=matched.stamp_ns + i * WARM_UP_NS)
             # Read-only arrays compile the same version of the kernel as the arrays of received messages.
             self.step(frozen(again), frozen(TrackerFrame(again.stamp_ns)))

@@ -62,12 +62,11 @@ class PostSettings(Settings):
         0.05, "Maximum height of the foot in a corrective step. Larger values lift the foot higher", "m", 0.0, 0.3
     )
     hold_feet: bool = setting(
-        True, "Lock and release feet by the user's estimated contacts. If false, the contacts of the played motion "
-              "are used"
+        True, "Lock and release feet by the user's estimated contacts instead of the contacts of the played motion"
     )
     follow_feet: float = setting(
         1.0, "Maximum share of the user's estimated feet in the avatar's feet. With larger values the avatar's feet "
-             "are nearer to the estimated feet. At 0 the feet are those of the played motion", "", 0.0, 1.0,
+        "are nearer to the estimated feet; with 0 they follow only the played motion", "", 0.0, 1.0,
     )
     certain_feet: float = setting(
         0.2, "Expected error at which an estimated foot has half of the share `follow_feet`. Larger values give more "
@@ -94,7 +93,7 @@ class PostSettings(Settings):
     )
     posture: str = setting(
         "standing",
-        "Posture of the user. With `seated`, the avatar stands upright while the user sits",
+        "Posture of the user; with `seated`, the avatar stands upright while the user sits",
         choices=("standing", "seated"),
     )
 

@@ -55,7 +55,7 @@ STRAIGHTENED = 0.6  # Maximum rotation of the spine toward upright [rad].
 REACH_ZONE = 0.008  # The arm stretches ever more slowly within `REACH_ZONE` [m] of its full length.
 SHARPEST_ELBOW = 2.65  # rad
 ELBOW_ON_FLOOR = 0.05  # Minimum height of an elbow joint above the floor [m].
-OUTWARD_SHARE = 0.3  # Larger values move an elbow that is near the floor more outward.
+OUTWARD_SHARE = 0.3  # With larger values of `OUTWARD_SHARE`, an elbow near the floor moves more outward.
 # The shoulder moves toward a hand that is farther away than `CLAVICLE_START` times the arm's length.
 CLAVICLE_START = 0.9
 CLAVICLE_LIMIT = 0.6  # rad
@@ -81,9 +81,9 @@ def place_head(
 ) -> Vec:  # fmt: skip
     """Move hips, spine, neck and head so that the head reaches its target, and return the shift of the hips.
 
-    The hips follow a filtered target, and the spine bends by about one degree for the remaining fast motion. `track`
-    is the state of this filter and `trunk` that of `follow_hands`. `leaning` is the share of the lean toward the
-    headset that is applied.
+    The hips follow a filtered target, and the spine bends by about one degree for the remaining fast motion. `track` is
+    the state of the filter of the hips, and `trunk` the state of `follow_hands`. `leaning` is the share of the lean
+    toward the headset that is applied.
     """
     matched_neck = quat.get4(body.room_rotations, NECK)
     matched_head = quat.get4(body.room_rotations, HEAD)
@@ -129,7 +129,7 @@ def follow_hands(body: Any, lengths: Any, trunk: Any, wrists: Any, weights: Any,
     """Compute how far the trunk follows hands that the arms do not reach.
 
     Row 0 of `trunk` is the shift of the shoulders relative to the head [m], and the first number of row 1 is the twist
-    of the spine [rad]. The next step applies `trunk`, so that no iteration is needed.
+    of the spine [rad]. The next step of the pose stage applies `trunk`, which saves an iteration.
     """
     axis = torso_axis(body)
     neck = quat.get3(body.room_positions, NECK)
@@ -172,7 +172,7 @@ def _turn_head(body: Any, neck: Row, head: Row, target: Row) -> Vec:
 def follow_calmly(track: Any, goal: Row, dt: float) -> Vec:
     """Filter the target `goal` of the hips to damp tremor, without lag at constant velocity.
 
-    The rows of `track` are the filtered value, its rate, and a row that states whether both are set.
+    The rows of `track` are the filtered position, its rate, and a row that begins with 1 if both are set.
     """
     if track[2, 0] == 0.0 or dt <= 0.0:
         if track[2, 0] == 0.0:
@@ -209,7 +209,7 @@ def torso_axis(body: Any) -> Vec:
 def bend_spine(body: Any, whole: Row) -> None:
     """Rotate the upper chest by `whole`, a rotation in room axes that spine, chest and upper chest share equally.
 
-    The pose of the head must be set again afterwards.
+    After `bend_spine`, the pose of the head must be set again.
     """
     third = quat.share(whole, 1.0 / 3.0)
     part = third
@@ -355,7 +355,7 @@ def _reach_with_shoulder(body: Any, clavicle: int, upper: int, wrist: Row, lengt
 def _solve_arm(
     body: Any, first: float, second: float, side: int, wrist: Row, rotation: Row, ground: float
 ) -> Quat:
-    """Pose upper arm, forearm and hand. Return the rotation of the hand in the room within the limits of the wrist."""
+    """Pose upper arm, forearm and hand, and return the rotation of the hand in the room, limited by the wrist."""
     upper = LEFT_UPPER_ARM + side * ARM_STRIDE
     lower, hand = upper + 1, upper + 2
     chest = quat.get4(body.room_rotations, UPPER_CHEST)
@@ -379,7 +379,7 @@ def _solve_arm(
     rest_a, rest_b = quat.unit(a, (0.0, 1.0, 0.0)), quat.unit(b, (0.0, 1.0, 0.0))
     turn_joint(body, upper, quat.aligning(rest_a, hinge, quat.unit(quat.sub(elbow, shoulder), u), normal))
     forearm = quat.aligning(rest_b, hinge, quat.unit(quat.sub(end, elbow), u), normal)
-    # The forearm twists with the palm, because a wrist only bends.
+    # The forearm twists with the palm, because the wrist itself hardly twists.
     turned = quat.inv_mul(forearm, rotation)
     twist = min(max(quat.twist(turned, rest_b), -FOREARM_TWIST_LIMIT), FOREARM_TWIST_LIMIT)
     forearm = quat.normalize(quat.mul(forearm, quat.about(rest_b, twist)))
@@ -393,10 +393,8 @@ def _solve_arm(
 
 @njit
 def _raised(out: Row, u: Row, outward: Row, rise: float) -> Vec:
-    """Turn the unit vector `out` about the unit vector `u`, so that the z of `out` grows by `rise` or to its maximum.
-
-    The two vectors are perpendicular. An elbow straight below the arm turns outward.
-    """
+    """Turn the unit vector `out` about the perpendicular unit vector `u`, so that the z of `out` grows by `rise` or to
+    its maximum. An elbow straight below the arm turns outward."""
     up = quat.across((0.0, 0.0, 1.0), u)
     highest = quat.norm(up)
     if highest < 1e-3:
