@@ -1,1 +1,1 @@
-"""Errors, settings, the cache folder, files and processes: what all other packages use."""
+"""Code that all other packages use: errors, settings, the cache folder, files and processes."""

@@ -45,7 +45,7 @@ def cache_root_by_default() -> Path:
         return Path(xdg) / "mm_ros"
     try:
         return Path("~/.cache").expanduser() / "mm_ros"
-    except RuntimeError:  # The user has no home folder, as in some containers.
+    except RuntimeError:  # `expanduser` fails if the user has no home folder, as in some containers.
         return _temporary()
 
 
@@ -67,7 +67,7 @@ def writable_root() -> Path:
 
 
 def _is_private(folder: Path) -> bool:
-    """Check that only this user can write to the folder: a pickle file of another user could run foreign code."""
+    """Check that only the present user can write to the folder: pickle files of other users could run foreign code."""
     try:
         with suppress(FileExistsError):
             folder.mkdir(mode=0o700)
@@ -107,7 +107,7 @@ def _can_write(folder: Path) -> bool:
 
 
 def is_ours(folder: Path) -> bool:
-    """Return whether mm_ros alone uses the folder, because MM_ROS_CACHE may name a folder with files of the user."""
+    """Return whether only mm_ros uses the folder: MM_ROS_CACHE may name a folder with other files of the user."""
     return (folder / TAG).is_file() or folder == cache_root_by_default()
 
 
@@ -115,9 +115,9 @@ def is_ours(folder: Path) -> bool:
 def kernels_key() -> str:
     """Return a hash of all that compiled functions depend on: their sources and the versions of numba, Python and CPU.
 
-    The path of the checkout is not part of the hash, so checkouts with equal sources share their compiled functions.
-    The hash is needed, because numba compiles a function again only if the file of this function has changed. If the
-    function calls a compiled function of another file, and the other file changes, numba would use old machine code.
+    The path of the source folder is not part of the hash, so copies of mm_ros with equal sources share their compiled
+    functions. Numba compiles a function again only if the file of this function has changed. If only a file with a
+    called function changes, numba uses the old machine code, so a new hash selects a new folder.
     """
     digest = hashlib.sha256()
     sources = (source for package in _COMPILED for source in (_PACKAGE / package).rglob("*.py"))
@@ -136,7 +136,7 @@ def _numba_version() -> str:
 
 
 def _cpu() -> str:
-    """Return model and features of the CPU, because machines with different CPUs may share a home folder."""
+    """Return model and features of the CPU, because machines with different CPUs may share a cache folder."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -154,7 +154,7 @@ def configure_numba() -> None:
 
 
 def configure_bytecode() -> None:
-    """Store Python's bytecode in the cache folder if PYTHONDONTWRITEBYTECODE forbids bytecode beside the sources.
+    """Make Python store bytecode in the cache folder if PYTHONDONTWRITEBYTECODE forbids bytecode beside the sources.
 
     Many containers set PYTHONDONTWRITEBYTECODE. Without stored bytecode, each node would compile about 300 Python
     modules at its start, which takes 1.2 s of CPU time. Only the processes that mm_ros starts store their bytecode.
@@ -166,7 +166,7 @@ def configure_bytecode() -> None:
 
 
 def forget_old_code(days: float = 30.0) -> None:
-    """Remove the folders of compiled code that were not used for `days`; each change of the sources makes a new one."""
+    """Remove folders of compiled code that were not used for `days`; each change of the sources makes a new folder."""
     current = (Path(os.environ.get("NUMBA_CACHE_DIR", "")), Path(sys.pycache_prefix or ""))
     for folder in current:
         mark_used(folder)
@@ -177,13 +177,13 @@ def forget_old_code(days: float = 30.0) -> None:
 
 
 def mark_used(path: Path) -> None:
-    """Set the modification time of `path` to the present, because `unused` reads it as the time of the last use."""
+    """Set the modification time of `path` to the present time, which `unused` reads as the time of the last use."""
     with suppress(OSError):
         os.utime(path)
 
 
 def unused(folder: Path, pattern: str, days: float = UNUSED_DAYS) -> list[Path]:
-    """Return the paths in `folder` that match `pattern` and were not used for `days`."""
+    """Return the paths in `folder` that match `pattern` and whose last use is more than `days` days ago."""
     out = []
     for path in folder.glob(pattern):
         with suppress(OSError):  # Another process may have removed the folder in the meantime.
@@ -194,7 +194,7 @@ def unused(folder: Path, pattern: str, days: float = UNUSED_DAYS) -> list[Path]:
 
 @contextmanager
 def locked(name: str) -> Iterator[None]:
-    """Hold the lock `name` against other processes. The operating system frees the lock when its process ends."""
+    """Hold the lock `name` against other processes. If the process is killed, the operating system frees the lock."""
     folder = writable_root() / "locks"
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / f"{name}.lock").open("w") as handle:

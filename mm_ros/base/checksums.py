@@ -1,6 +1,6 @@
 """Checksums (CRC-32) of each megabyte of a file after its header, and a record of the files that were checked.
 
-A check reads the file instead of its memory map, because mapped pages would count as memory of the process.
+The checked bytes are not read from a memory map, because mapped pages would count as memory of the process.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _KEPT_DAYS = 90.0
 
 
 def block_checksums(parts: Iterable[bytes | memoryview]) -> dict[str, Any]:
-    """Return the checksums that the header of a file states for its body, which consists of `parts`."""
+    """Compute the checksums of the bytes `parts`, which follow the header of a file, as an entry for the header."""
     blocks: list[int] = []
     crc, room = 0, BLOCK
     for part in parts:
@@ -38,8 +38,8 @@ def block_checksums(parts: Iterable[bytes | memoryview]) -> dict[str, Any]:
 
 
 class BodyChecksums:
-    """Checksums of the body of a file. `said` is the entry of the file's header with the checksums; files written by
-    older versions of mm_ros have no such entry (None)."""
+    """Checksums of the body of a file, that is, of the bytes after its header. `said` is the entry of the header with
+    the checksums, or None for files of older versions of mm_ros, which are not checked."""
 
     def __init__(self, path: Path, body: int, size: int, said: Any) -> None:
         self.path, self._body, self._blocks, self._block = path, body, (), BLOCK
@@ -69,8 +69,8 @@ class BodyChecksums:
 
 
 class SoundFile:
-    """An empty file in the cache folder that marks another file as checked. The name of the mark is made from device,
-    inode, size, modification time and header checksum of the checked file."""
+    """An empty file in the cache folder, which marks another file as checked. The name of the empty file is made from
+    device, inode, size, modification time and header checksum of the checked file."""
 
     def __init__(self, path: Path, header_crc: int) -> None:
         at = path.stat()
@@ -79,7 +79,7 @@ class SoundFile:
 
     def known(self) -> bool:
         try:
-            os.utime(self._mark)  # The modification time of a mark tells when it was last used.
+            os.utime(self._mark)  # The modification time of the empty file is the time of its last use.
         except OSError:
             return False
         return True

@@ -1,8 +1,8 @@
 """Handling of Ctrl-C: a Ctrl-C is stored in a variable, and the process ends with one line of text.
 
-Python raises KeyboardInterrupt between any two instructions. If C++ code of rclpy is calling Python at this time,
-KeyboardInterrupt becomes a RuntimeError. If C code calls Python by ctypes, as LLVM does while numba compiles,
-KeyboardInterrupt is lost. Therefore each Ctrl-C is stored, and a Ctrl-C whose exception was lost is repeated.
+Python can raise KeyboardInterrupt between any two instructions. If Python is called by C++ code of rclpy,
+KeyboardInterrupt becomes a RuntimeError. If Python is called by C code through ctypes, as by LLVM while numba compiles,
+KeyboardInterrupt is lost. Therefore each Ctrl-C is stored, and a KeyboardInterrupt that was lost is raised again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _asked = False
 
 
 def asked() -> bool:
-    """Return whether a signal has requested the end of this process, even if the exception of the signal was lost."""
+    """Return whether a signal has requested the end of this process, even if its KeyboardInterrupt was lost."""
     return _asked
 
 
@@ -46,12 +46,12 @@ def ignore_more() -> None:
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, signal.SIG_IGN)
             return
-        except KeyboardInterrupt:  # A second Ctrl-C has arrived before the signals were ignored.
+        except KeyboardInterrupt:  # A second Ctrl-C can arrive before the signals are ignored.
             continue
 
 
 def is_unhandled() -> bool:
-    """Return whether Ctrl-C is still handled by Python's own handler or by the one that `during_imports` installs."""
+    """Return whether SIGINT still has Python's own signal handler or the handler that `during_imports` installs."""
     return signal.getsignal(signal.SIGINT) in (signal.default_int_handler, _end_at_once)
 
 
@@ -69,7 +69,7 @@ def during_imports() -> None:
         return
     if is_unhandled():
         signal.signal(signal.SIGINT, _end_at_once)
-    # SIGINT is unblocked even in a background process, for which a shell ignores SIGINT: nodes handle SIGINT anyway.
+    # SIGINT is also unblocked in a background process of a shell, because nodes handle SIGINT there, too.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
@@ -94,7 +94,7 @@ def _raise(_number: int, _frame: FrameType | None) -> None:
 
 
 def _quiet_once_asked(raised: Any) -> None:
-    """Suppress the exceptions of threads after a Ctrl-C, because a process pool raises an exception in a thread."""
+    """Print no exceptions of threads after a Ctrl-C, because a thread of a process pool then raises an exception."""
     if not _asked:
         threading.__excepthook__(raised)
 

@@ -20,7 +20,7 @@ from mm_ros.base.share import share_folder
 
 
 def setup_command(extra: str) -> str:
-    """Return the command `mm_ros setup EXTRA`, with the path of `mm_ros` if PATH leads to another `mm_ros`."""
+    """Return the command `mm_ros setup EXTRA`, with the path of `mm_ros` if the shell would find another `mm_ros`."""
     beside = Path(sys.executable).with_name("mm_ros")
     found = shutil.which("mm_ros")
     if not beside.is_file() or (found and os.path.samefile(found, beside)):
@@ -30,7 +30,7 @@ def setup_command(extra: str) -> str:
 
 
 def extras() -> dict[str, list[str]]:
-    """Return the requirement lines of each extra as they are in pyproject.toml."""
+    """Return the requirement lines of each extra from pyproject.toml."""
     known: dict[str, list[str]] = _pyproject()["project"]["optional-dependencies"]
     return known
 
@@ -56,7 +56,7 @@ def resolved(known: Mapping[str, Sequence[str]], names: Sequence[str]) -> list[s
 
 
 def missing(lines: Sequence[str]) -> list[str]:
-    """Return the requirement lines whose package is not installed in this Python. Lines with an environment marker (;)
+    """Return those of the given requirement lines whose package is not installed. Lines with an environment marker (;)
     are skipped, because such a line applies only to some versions of Python."""
     return [line for line in lines if ";" not in line and not _is_installed(line)]
 

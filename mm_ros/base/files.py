@@ -26,7 +26,7 @@ def config_folder(name: str, variable: str) -> Path:
         return Path(xdg) / "mm_ros" / name
     try:
         return Path("~/.config").expanduser() / "mm_ros" / name
-    except RuntimeError as error:  # The user has no home folder, as in some containers.
+    except RuntimeError as error:  # `expanduser` fails if the user has no home folder, as in some containers.
         raise MmRosError(f"this user has no home folder for settings; set {variable} to a folder") from error
 
 
@@ -43,7 +43,7 @@ def open_regular(path: str | Path) -> BinaryIO:
 
 
 def identity(path: str | Path) -> tuple[int, ...]:
-    """Return a tuple of numbers that changes when the file is replaced; empty if the file cannot be read."""
+    """Return numbers that change when the file is replaced, or an empty tuple if the file cannot be read."""
     try:
         now = os.stat(path)
     except (OSError, ValueError):
@@ -96,7 +96,7 @@ def _refuse_bombs(value: Any) -> None:
 
 @contextmanager
 def folder_whole(path: Path) -> Iterator[Path]:
-    """Yield a temporary folder, and rename the folder to `path` if the `with` block ends without an error."""
+    """Context with a temporary folder, which is renamed to `path` if the `with` block ends without an error."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{path.name[:200]}.", dir=path.parent) as temporary:
@@ -115,7 +115,7 @@ def write_whole(path: Path, data: bytes | Iterable[bytes | memoryview], mode: in
         if path.exists() and not path.is_file():
             _write_through(path, parts)
         else:
-            _replace(path.resolve(), parts, mode)  # If `path` is a symbolic link, the target of the link is replaced.
+            _replace(path.resolve(), parts, mode)  # If `path` is a symbolic link, the linked file is replaced.
     except OSError as error:
         raise MmRosError(f"cannot write {path}: {error.strerror}") from error
 

@@ -1,4 +1,4 @@
-"""The command line that runs a module of mm_ros in a new process of the same Python."""
+"""Makes the command line that runs a module of mm_ros in a new Python process."""
 
 import sys
 

@@ -16,22 +16,23 @@ from contextlib import AbstractContextManager
 from mm_ros.base import ending
 
 _PR_SET_PDEATHSIG, _PR_SET_TIMERSLACK = 1, 29
-WAKE_NS = 1_000  # Linux may delay each wake-up of a thread by 1 µs instead of its default of 50 µs.
-# Python collects garbage after 10,000 new objects. Python's default of 700 objects delays one of 16 frames by 0.05 ms.
+WAKE_NS = 1_000  # A sleeping thread wakes up at most 1 µs late; the default of Linux is 50 µs.
+# Python collects garbage after 10,000 new objects. A collection after 700 objects (default) delays one of 16 frames by
+# 0.05 ms.
 COLLECT_AFTER = 10_000
 _LIBC = ctypes.CDLL(None)  # libc is loaded at import, because no library may be loaded between fork and exec.
-# A terminal sends Ctrl-C to all child processes. Child processes that still run after TERMINAL_S seconds get SIGINT.
+# The terminal also sends a Ctrl-C to all child processes. Those that still run after TERMINAL_S get SIGINT.
 TERMINAL_S = 0.3
 POLITE_S = 8.0
 RETURN_S = 0.3  # A child process that ran for less than STABLE_S is started again after a pause of RETURN_S.
 STABLE_S = 5.0
-SPARE_AFTER_S = 2.0  # The spare child process is forked 2 s after the others, because their start needs the CPU.
-LOOK_S = 0.5  # A wait for the end of a child process lasts at most 0.5 s, so that a lost Ctrl-C is noticed.
+SPARE_AFTER_S = 2.0  # The spare process is forked 2 s after the others, whose start needs the CPU.
+LOOK_S = 0.5  # The parent checks every 0.5 s whether the exception of a Ctrl-C was lost.
 
 
 def settle() -> None:
-    """Freeze the heap, so that the garbage collector skips all present objects and forked processes share their memory.
-    `settle` also makes Linux wake the thread without its default delay of 50 µs."""
+    """Exclude all present objects from garbage collection, so that forked processes share their memory. `settle` also
+    shortens the time by which Linux wakes a thread late."""
     gc.collect()
     _libc_call("malloc_trim", 0)
     gc.freeze()
@@ -42,14 +43,14 @@ def settle() -> None:
 def end_with_parent(parent: int = 0) -> None:
     """Make Linux send SIGTERM to this process when the parent process ends, for example when `ros2 launch` is killed.
 
-    SIGINT is not used, because background processes of a shell ignore SIGINT and a running import may lose SIGINT.
-    `parent` is the process id of the parent; 0 takes the process id from the environment variable MM_ROS_PARENT.
+    SIGINT would be ignored by background processes of a shell and can be lost during an import. `parent` is the process
+    id of the parent process; 0 takes it from the environment variable MM_ROS_PARENT.
     """
     expected = parent or int(os.environ.get(ending.PARENT, "0") or 0)
     if not expected or expected not in (os.getppid(), parent):
-        return  # MM_ROS_PARENT names another process than the parent of this process.
+        return  # The environment variable MM_ROS_PARENT names another process.
     _libc_call("prctl", _PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != expected:  # The parent process has ended before the call of prctl.
+    if os.getppid() != expected:  # The parent process can end before the call of prctl.
         os.kill(os.getpid(), signal.SIGTERM)
 
 
@@ -67,8 +68,8 @@ def run_each(starts: Sequence[Start], prepared: Prepared | None = None) -> int:
     """Run each function of `starts` in a forked process, so that the processes share modules and models in memory.
 
     A child process that was killed by a signal is replaced. If a child process exits by itself, for example after a
-    mistake of the user, all others are ended and its exit code is returned. If the context manager `prepared` is given,
-    a spare child process enters the context early, so that the spare can replace a killed child process without delay.
+    mistake of the user, the other child processes are ended, and `run_each` returns the exit code. If `prepared` is
+    given, a spare process enters this context in advance, to replace a killed one without delay.
     """
     settle()
     children = _Children(starts, prepared)
@@ -95,7 +96,7 @@ class _Children:
 
     def __init__(self, starts: Sequence[Start], prepared: Prepared | None) -> None:
         self._starts, self._prepared = starts, prepared
-        self._running: dict[int, tuple[int, float]] = {}  # maps a process id to the function's index and the start time
+        self._running: dict[int, tuple[int, float]] = {}  # maps a process id to its function's index and start time
         self._spare = 0  # process id; 0: none
         self._to_spare = -1  # `_to_spare` is a pipe to the spare child process.
         self._spare_due_s = 0.0
@@ -114,7 +115,7 @@ class _Children:
         """Replace the child process `pid` that was killed by the signal `number`."""
         if pid == self._spare:
             self._forget_spare()
-            if number <= 0:  # The spare child process has failed without a signal, and another one would fail, too.
+            if number <= 0:  # A spare process that failed by itself is not replaced, because the next would fail, too.
                 self._prepared = None
             return
         index, begun_s = self._running.pop(pid)
@@ -163,7 +164,7 @@ class _Children:
         pid = self._spare
         try:
             os.write(self._to_spare, bytes([index]))
-        except BrokenPipeError:  # The spare child process has just ended.
+        except BrokenPipeError:  # The spare process can end just before this write.
             return False
         self._forget_spare()
         self._has_started(pid, index)
@@ -180,7 +181,7 @@ class _Children:
     def _fork(self, run: Start, register: Callable[[int], None]) -> None:
         """Run a function in a forked child process, which exits without the clean-up code of the parent process.
 
-        Signals are blocked until the parent has stored the process id and the child has entered its `try` block.
+        Signals stay blocked until the parent has stored the process id and the child has entered its `try` block.
         """
         me = os.getpid()
         sys.stdout.flush()
@@ -234,5 +235,5 @@ def _left_after(pids: set[int], seconds: float) -> set[int]:
 def _is_gone(pid: int) -> bool:
     try:
         return os.waitpid(pid, os.WNOHANG)[0] != 0
-    except ChildProcessError:  # A wait that Ctrl-C has interrupted has already removed the child.
+    except ChildProcessError:  # The child process was already removed by a wait that Ctrl-C has interrupted.
         return True

@@ -1,4 +1,4 @@
-"""Former names of parameters and values; a file or command that uses a former name is refused with the new name."""
+"""Former names of parameters and values: they are refused, and the error message states the new name."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def refuse_renamed(node: str, name: str, value: Any = None) -> None:
 
 
 def refuse_renamed_in(content: Any) -> None:
-    """Refuse former names in the content of a parameter file. Other mistakes in a parameter file are reported by the
-    nodes."""
+    """Refuse a parameter file that contains former names of parameters or values. All other mistakes in a parameter
+    file are reported by the nodes."""
     for key, section in content.items() if isinstance(content, dict) else ():
         values = section.get("ros__parameters") if isinstance(section, dict) else None
         if values is None:
-            refuse_renamed_in(section)  # The key is a namespace, whose section contains nodes.
+            refuse_renamed_in(section)  # The key of a section can be a namespace, whose section contains nodes.
             continue
         name = str(key).rsplit("/", 1)[-1]
         for node in {n for n, *_ in (*PARAMETERS, *VALUES)} if name in ("*", "**") else (name,):

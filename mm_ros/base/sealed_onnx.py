@@ -1,7 +1,7 @@
 """Checksum of an ONNX file, stored in the last metadata entry of the file, for all bytes before this entry.
 
 Other programs read the checksum as one more metadata entry, because an ONNX file is in Protobuf format and Protobuf
-collects metadata entries from all places of a file. ONNX files without this checksum entry are read unchecked.
+collects metadata entries from all places of a file. ONNX files without a checksum entry are read unchecked.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from mm_ros.base.errors import MmRosError
 
 _KEY = b"mm_ros_sha256"
 _DIGITS = 64
-# These bytes begin a metadata entry in Protobuf format: `metadata_props` is field 14 of an ONNX model, and an entry has
+# First bytes of a metadata entry in Protobuf format: `metadata_props` is field 14 of an ONNX model, and an entry has
 # the fields 1 (key) and 2 (value).
 _HEAD = b"\x0a" + bytes([len(_KEY)]) + _KEY + b"\x12" + bytes([_DIGITS])
 _HEAD = b"\x72" + bytes([len(_HEAD) + _DIGITS]) + _HEAD

@@ -1,6 +1,7 @@
 """Settings of a stage: a frozen dataclass in which each field has a default, a unit, a range and a description.
 
-A node declares each field of its settings as a ROS parameter. The command line and the tests use the settings, too.
+A node declares each field of its settings as a ROS parameter. The verbs of `mm_ros` and the tests use the settings,
+too.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class Spec:
     high: float | None = None
     choices: tuple[str, ...] = ()
     live: bool = True  # True if the parameter may change while the node runs
-    file: str = ""  # the ending of the file name, if the value of the parameter is the path of a file
+    file: str = ""  # the ending of the file name, if the parameter holds the path of a file
 
 
 def setting(

@@ -11,7 +11,7 @@ def share_folder() -> Path:
     checkout = Path(__file__).resolve().parents[2]
     if (checkout / "package.xml").is_file():
         return checkout
-    # AMENT_PREFIX_PATH does not contain an installation into a virtual environment of Python.
+    # An installation in a virtual environment of Python is not in AMENT_PREFIX_PATH.
     prefixes = [*filter(None, os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep)), sys.prefix]
     for prefix in prefixes:
         share = Path(prefix) / "share" / "mm_ros"

@@ -19,8 +19,8 @@ SPAWN = multiprocessing.get_context("spawn")
 _KILLED = "a helper process was killed, perhaps for lack of memory; fewer --jobs need less memory"
 
 _flags = multiprocessing.util._args_from_interpreter_flags  # type: ignore[attr-defined]
-# The option `-I` of Python prevents that a helper process imports modules from the current folder. The option is set by
-# an internal function of multiprocessing, which was checked with Python 3.10 to 3.12.
+# The option `-I` of Python prevents that a helper process imports modules from the current folder. `-I` is set by an
+# internal function of multiprocessing, which was checked with Python 3.10 to 3.12.
 multiprocessing.util._args_from_interpreter_flags = lambda: ["-I", *_flags()]  # type: ignore[attr-defined]
 
 
@@ -28,8 +28,8 @@ multiprocessing.util._args_from_interpreter_flags = lambda: ["-I", *_flags()]  #
 def deaf_to_ctrl_c() -> Iterator[None]:
     """Block SIGINT in the processes that are started in this context, so that Ctrl-C prints none of their tracebacks.
 
-    SIGINT is blocked by the signal mask, which new processes inherit. A new process would install a signal handler too
-    late.
+    SIGINT is blocked by the signal mask, which new processes inherit. A signal handler would be too late, because a new
+    process installs it only after its imports.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -44,9 +44,9 @@ def mapped(
 ) -> Iterator[Out]:  # fmt: skip
     """Yield `function(item)` for each item in order, computed by `jobs` processes, or by this process if one suffices.
 
-    The processes are spawned, because a fork would copy locks that threads of numba, onnxruntime or the caller hold. An
-    executor is used, because multiprocessing.Pool waits forever for a killed process. If an item kills its process,
-    `lost(item)` is yielded instead; if `lost` is None, MmRosError is raised.
+    Each process is spawned, because a fork would copy locks that threads of numba, onnxruntime or the caller hold.
+    `ProcessPoolExecutor` is used, because multiprocessing.Pool waits forever for a killed process. If an item kills its
+    process, `lost(item)` is yielded instead; if `lost` is None, MmRosError is raised.
     """
     if jobs <= 1 or len(items) <= 1:
         yield from map(function, items)
@@ -60,7 +60,7 @@ def mapped(
         except BrokenProcessPool:
             if lost is None:
                 raise MmRosError(_KILLED) from None
-            # The unfinished items are repeated one by one, to find the item that kills its process.
+            # The unfinished items are computed one by one, to find the item that kills its process.
             try:
                 for out in _pooled(function, items[done : done + (jobs + 1) * chunk], 1, 1):
                     done += 1

@@ -17,17 +17,16 @@ from mm_ros.robot.model import Robot, Shape
 from mm_ros.robot.soles import shape_points
 
 MOST_SHAPES, MOST_PAIRS = 80, 400
-SMALL = 0.012  # Collision shapes whose radius is below this multiple of the leg length are left out.
-# Capsules that are nearer than this multiple of the leg length at zero joint angles touch by construction, so their
-# distance is not checked.
+SMALL = 0.012  # Collision shapes whose radius is below this share of the leg length are ignored.
+# The distance of two capsules is not checked if it is below this share of the leg length at zero joint angles.
 APART = 0.03
-WIDE = 0.4  # A capsule with a radius above this multiple of the leg length fits its mesh badly and is left out.
+WIDE = 0.4  # A capsule with a radius above this share of the leg length fits its mesh badly and is ignored.
 
 
 @dataclass(frozen=True)
 class Capsules:
-    """Capsules of a robot. Row i of the arrays is a capsule: its body, its two end points (6 numbers in the axes of the
-    body) and its radius. Each row of `pairs` contains the numbers of two capsules that must not touch."""
+    """Capsules of a robot. Row i of `body`, `ends` and `radius` describes capsule i: number of its body, two end points
+    in the axes of the body, radius. A row of `pairs` holds the numbers of two capsules that must not touch."""
 
     body: NDArray[np.int64]
     ends: F64
@@ -88,7 +87,7 @@ def _capsule(robot: Robot, shape: Shape) -> tuple[F64, float] | None:
 
 
 def _around(points: F64) -> tuple[F64, float] | None:
-    """Return a capsule along the longest axis of a box around the points, with about the volume of this box."""
+    """Return a capsule with the volume of the box around the points, along the longest axis of the box."""
     if len(points) < 4:
         return None
     centre = (points.min(axis=0) + points.max(axis=0)) / 2

@@ -1,5 +1,4 @@
-"""Geometry of a humanoid robot for the follower: lines of its limbs, soles, size and facing, from the roles of its
-joints."""
+"""Geometry of a humanoid robot, from the roles of its joints: positions of the limbs, soles, size and facing."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ NONE = Overrides()
 class Limb:
     """Leg or arm of a robot. `root`, `bend` and `end` are the positions of hip, knee and ankle, or of shoulder, elbow
     and wrist, at zero joint angles in the axes of the base. `upper`, `lower` and `tip` are the names of the links of
-    the upper part, of the lower part, and of the foot or hand."""
+    thigh, lower leg and foot, or of upper arm, forearm and hand."""
 
     side: str
     kind: str  # leg, arm
@@ -80,7 +79,7 @@ class Figure:
 
 
 def read_figure(path: str | Path, overrides: str | Path | None = None) -> Figure:
-    """Read a robot file with the given robot.yaml, or else with the robot.yaml in the same folder if there is one."""
+    """Read a robot file and robot.yaml: the given one, or else the one beside the robot file if it exists."""
     beside = Path(path).parent / FILE
     chosen = overrides or (beside if beside.is_file() else None)
     stated = Overrides() if chosen is None else read_overrides(chosen)
@@ -116,8 +115,9 @@ def _limb(tree: Tree, side: str, kind: str, chains: list[tuple[str, ...]]) -> Li
     far = tree.end_of((*upper, *lower, *end))
     hinge = [j for j in end if kind == "leg" or not _along(tree, j, far - points[bend_joint])]
     stop = meeting_point([points[j] for j in hinge[:3]], [axes[j] for j in hinge[:3]]) if hinge else far
-    # The origin of a knee or elbow joint may be anywhere on its axis. Therefore the knee or elbow is placed at the
-    # point of the axis that is nearest to the line from the hip to the ankle, or from the shoulder to the wrist.
+    # The origin of a knee or elbow joint may be anywhere on its axis. Therefore the knee is placed at the point of its
+    # joint axis that is nearest to the line from hip to ankle, and the elbow at the point nearest to the line from
+    # shoulder to wrist.
     p, axis = points[bend_joint], axes[bend_joint]
     bend = p + axis * float(((root - p) @ axis + (stop - p) @ axis) / 2)
     # The hip axes may meet beside the plane in which the knee bends, so the hip is moved sideways into this plane.

@@ -1,11 +1,11 @@
-"""A robot follows the avatar: its limbs get the directions of the avatar's limbs, its trunk gets the rotations of the
-avatar's trunk, and a standing foot stays where it landed.
+"""Makes a robot follow the avatar: the robot's limbs get the directions of the avatar's limbs, the robot's trunk gets
+the rotations of the avatar's trunk, and a standing foot stays where it landed.
 
-For each pose of the avatar, the follower solves a quadratic program. The solution of the program is the change of base
-and joints that brings the robot nearest to the targets. The constraints of the program are the limits of position,
-velocity and acceleration, and the absence of self-collision. The targets of the limbs are directions rather than
-positions, so that the robot needs neither a T-pose nor a table of matching joints. Lengths of the avatar are scaled by
-the ratio of the leg lengths of robot and avatar.
+For each pose of the avatar, the follower solves a quadratic program. The solution of the quadratic program is the
+change of base pose and joint angles that brings the robot nearest to the targets. The constraints of the quadratic
+program are the limits of position, velocity and acceleration, and the absence of self-collision. The targets of the
+limbs are directions, so that no user must state the robot's T-pose or a table of matching joints. Lengths of the avatar
+are scaled by the ratio of the leg lengths of robot and avatar.
 """
 
 from __future__ import annotations
@@ -60,21 +60,21 @@ from mm_ros.robot.roles import find_roles
 from mm_ros.robot.tree import Tree
 from mm_ros.robot.urdf import parse_urdf
 
-# Weights of the follower's targets, for a residual of 1 rad or of 1 leg length.
+# Weights of the follower's targets in the quadratic program, for an error of 1 rad or of 1 leg length.
 FOOT_PLACE, SWING_PLACE, FOOT_TURN, SWING_TURN = 80.0, 25.0, 4.0, 2.0
 LEG_WAY, ARM_WAY, HAND_WAY = 2.5, 3.0, 0.3
 PELVIS_PLACE, PELVIS_TURN, CHEST_TURN, HEAD_TURN = 0.3, 4.0, 2.0, 1.0
 STANDS_ALONE = 40.0  # Weight of the target pose of the base, for a robot without legs.
 POSTURE, DAMPING = 0.02, 1e-3
 STEPS, FIRST_STEPS = 2, 60
-# Bend of knees and elbows with which the solver starts, and the minimum bend of knees and of elbows.
+# start angle of knees and elbows in the solver, and minimum angle of the knees and of the elbows [rad]
 BENT_START_RAD, KNEE_INSIDE_RAD, ELBOW_INSIDE_RAD = 0.3, 0.02, 0.01
-STRAIGHT_RAD = 0.3  # An elbow joint with a limit that is this near to the straight arm bends to one side only.
+STRAIGHT_RAD = 0.3  # If a limit of an elbow is this near to the straight arm, the elbow bends to one side only.
 # `weight_shift` moves the centre of mass SIDE_MARGIN leg lengths inside the edge of the standing foot. `weight_shift`
 # moves the pelvis by at most MOST_SWAY leg lengths, because the feet would meet after a larger move.
 SIDE_MARGIN, MOST_SWAY = 0.045, 0.09
-FEET_APART = 0.03  # Minimum gap between the feet after the pelvis has moved sideways, as a share of the leg length.
-LEAN_SHARE = 0.5  # Share of the chest's lean or turn that the base takes over if the waist has no joint for it.
+FEET_APART = 0.03  # `weight_shift` keeps this gap between the feet, as a share of the leg length.
+LEAN_SHARE = 0.5  # If the waist has no joint to lean or turn the chest, the base leans or turns by this share.
 LATERAL_AXIS = 0.7  # A waist joint turns about the lateral or vertical axis if the cosine to that axis exceeds this.
 FOOT_FADE_S, PELVIS_FADE_S = 0.06, 0.05  # half-lives of the smoothed foot contact and pelvis offset [s]
 # The robot's sole is level while the avatar's ankle is lifted by less than HEEL_DOWN leg lengths, and tilts freely
@@ -82,11 +82,11 @@ FOOT_FADE_S, PELVIS_FADE_S = 0.06, 0.05  # half-lives of the smoothed foot conta
 HEEL_DOWN, HEEL_UP = 0.02, 0.08
 FARTHEST = 0.25  # A standing foot that is farther than this share of the leg length from its target is placed again.
 JUMP_M = 0.5  # If the avatar's root moves farther than this in one frame, the whole robot is moved with it.
-LONGEST_STEP_S, USUAL_STEP_S = 0.1, 1 / 60  # longest assumed time between two poses, and time before the first pose
+LONGEST_STEP_S, USUAL_STEP_S = 0.1, 1 / 60  # longest assumed time between two poses, and before the first pose
 # Capsules of the robot that are nearer than COLLISION_NEAR leg lengths get a constraint, which keeps them COLLISION_GAP
 # leg lengths apart. MOST_COLLISIONS is the maximum number of collision constraints.
 COLLISION_NEAR, COLLISION_GAP, MOST_COLLISIONS = 0.06, 0.008, 60
-FLOOR_NEAR = 0.06  # A sole that is lower than this share of the leg length is kept above the floor by a constraint.
+FLOOR_NEAR = 0.06  # A constraint keeps soles that are lower than this share of the leg length above the floor.
 
 PELVIS, CHEST, HEAD_ROW, LEFT_SOLE, RIGHT_SOLE = range(5)
 
@@ -180,8 +180,7 @@ class Follower:
         self._angles = np.clip(self._start, self._limits[:, 0], self._limits[:, 1])
         self._rates = np.zeros(self._n)
         self._base = np.concatenate([[0.0, 0.0, self.figure.leg_length], self.figure.front])
-        # For each foot: whether the foot is held, anchor x y, offset x y z, share by which the sole is level, and an
-        # unused number.
+        # columns: 1 for a held foot, x y of its anchor, x y z of its offset, level share of its sole, unused
         self._feet = np.zeros((2, 8))
         self._balls = np.zeros((2, 3))
         self._shift = np.zeros(3)
@@ -191,9 +190,9 @@ class Follower:
 
 
     def _bend_limbs(self) -> None:
-        """Keep knees and elbows slightly bent in the direction of flexion, and start with bent limbs. The twist of a
-        straight limb does not change the direction of the limb. Therefore a limb that is straight at a joint limit and
-        twisted the wrong way would stay straight. The limits of elbows that can bend in both directions are not
+        """Change the joint limits so that knees and elbows stay slightly bent, and start with bent limbs. The twist of
+        a straight limb does not change the direction of the limb. Therefore a limb that is straight at a joint limit
+        and twisted the wrong way would stay straight. The limits of elbows that can bend in both directions are not
         changed, because such elbows can pass through the straight pose."""
         figure = self.figure
         tree = Tree(figure.robot)
@@ -220,8 +219,8 @@ class Follower:
             self._start[i] = _within(straight + sign * BENT_START_RAD, *self._limits[i])
 
     def _targets(self) -> None:
-        """Prepare the bodies and the constant parts of all targets that the robot follows. The weight of a target is 0
-        if the robot lacks the body of this target."""
+        """Prepare the robot's bodies, and the part of each target that is constant over time. The weight of a target is
+        0 if the robot lacks the body of this target."""
         figure, b = self.figure, self.bodies
         roles, leg = figure.roles, figure.leg_length
         turns: list[tuple[int, F64, float]] = []
@@ -301,8 +300,8 @@ class Follower:
     # Following
 
     def step(self, pose: AvatarPose) -> RobotState:
-        """Return the robot's state for a pose of the avatar. If the stamp of the pose does not advance, a frame time of
-        1/60 s is assumed."""
+        """Compute the robot's state that follows a pose of the avatar. If the stamp of the pose does not advance, a
+        frame time of 1/60 s is assumed."""
         dt = (pose.stamp_ns - self._last_ns) * 1e-9 if self._last_ns >= 0 else 0.0
         first = self._last_ns < 0
         dt = min(dt, LONGEST_STEP_S) if dt > 0 else USUAL_STEP_S
@@ -349,15 +348,15 @@ class Follower:
 
     def _bounds(self, dt: float, first: bool) -> tuple[F64, F64]:
         """Return the lowest and highest joint angles that the limits of position, velocity and acceleration allow in
-        this frame."""
+        one frame."""
         low, high = self._limits[:, 0], self._limits[:, 1]
         if first:
             return low, high
         s = self.settings
         speed = np.minimum(self._speed, s.joint_speed)
         gain, a = s.joint_acceleration * dt, s.joint_acceleration
-        # A joint must be able to stop before its limit, so its speed v must satisfy v² ≤ 2 a (limit − angle). The code
-        # applies the rule for v to speeds that change only once per time step dt.
+        # A joint must be able to stop before its limit, so its speed v must satisfy v² ≤ 2 a (limit − angle). Because
+        # the speed changes only once per time step dt, the code uses a slightly lower limit of v.
         to_high, to_low = (np.maximum(d, 0.0) for d in (high - self._angles, self._angles - low))
         fast_up = np.minimum(speed, np.sqrt(gain * gain / 4 + 2 * a * to_high) - gain / 2)
         fast_down = np.minimum(speed, np.sqrt(gain * gain / 4 + 2 * a * to_low) - gain / 2)
@@ -448,8 +447,8 @@ def _lateral_distances(
     p: Any, q: Any, masses: Any, centres: Any, point_body: Any, point_local: Any, soles: Any, has: Any, yaw: float,
     swayed: float, leg: float,
 ) -> Any:  # fmt: skip
-    """Return two numbers per foot: the lateral move of the pelvis that brings the centre of mass over this foot, and
-    the width of the foot. The lateral move is relative to the place of the pelvis without its present move `swayed`."""
+    """Return for each foot the lateral move of the pelvis that brings the robot's centre of mass over the foot, and the
+    width of the foot. The result does not include the present lateral move `swayed`."""
     out = np.zeros((2, 2))
     side = (-math.sin(yaw), math.cos(yaw))
     at, total = -swayed, 0.0
@@ -489,9 +488,10 @@ def _plan(
     ankles: Any, has: Any, feet: Any, balls: Any, shift: Any, weight_shift: float,
     swayed: Any, missing: Any,
 ) -> Any:  # fmt: skip
-    """Return the targets of this frame: rotations of bodies, directions of limbs, positions of the hips and of the
-    balls of the feet, and the weights of the ball positions. `feet`, `balls`, `shift` and `swayed` are the state of the
-    follower (see `Follower.reset`). `missing` is the result of `_lateral_distances`."""
+    """Return the robot's targets for a frame: rotations of bodies, directions of limbs, positions of the hips and of
+    the balls of the feet, and the weights of these ball positions. `feet`, `balls`, `shift` and `swayed` are the state
+    of the follower (see `Follower.reset`). `missing` holds the lateral moves and the foot widths that
+    `_lateral_distances` returns."""
     turn, way = np.zeros((5, 4)), np.zeros((len(way_joints), 3))
     point, weight = np.zeros((3, 3)), np.zeros(2)
     hip, chest = quat.get4(q, HIPS), quat.get4(q, UPPER_CHEST)
@@ -517,8 +517,8 @@ def _plan(
     fade = 0.0 if first else 0.5 ** (dt / FOOT_FADE_S)
     for i in range(2):
         feet[i, 6] = contacts[i] + fade * (feet[i, 6] - contacts[i])
-    # While one foot stands alone, pelvis and swinging foot move sideways, so that the centre of mass comes over the
-    # standing foot. Only the standing leg then deviates from the direction of the avatar's leg.
+    # While one foot stands alone, pelvis and swinging foot of the robot move sideways, so that the centre of mass comes
+    # over the standing foot. The swinging leg keeps the direction of the avatar's leg; only the standing leg tilts.
     sway, lateral = 0.0, quat.rotate(quat.from_yaw(quat.yaw_of(hip)), (0.0, 1.0, 0.0))
     if has[0] and has[1] and not first:
         alone = feet[0, 6] - feet[1, 6]
@@ -541,7 +541,7 @@ def _plan(
         quat.put4(turn, 3 + i, rotation)
         ball = quat.sub(ankle, quat.rotate(rotation, quat.get3(ankles, i)))
         ball = quat.add(ball, quat.scale(toward, 1.0 - feet[i, 6]))
-        if has[0] and has[1]:  # The sideways move must not make the swinging foot touch the standing foot.
+        if has[0] and has[1]:  # The move to the side must not make the feet touch each other.
             outward = lateral if i == 0 else quat.scale(lateral, -1.0)
             apart = quat.sub(quat.add(ball, (feet[i, 3], feet[i, 4], 0.0)), quat.get3(balls, 1 - i))
             lacks = max(missing[1 - i, 1] + FEET_APART * leg - quat.dot(apart, outward), 0.0)
@@ -584,7 +584,6 @@ def _plan(
             d = quat.unit(quat.sub(quat.get3(p, b), quat.get3(p, a)), (0.0, 0.0, -1.0))
         else:
             d = quat.rotate(quat.get4(q, a), (0.0, 1.0 if a == LEFT_HAND else -1.0, 0.0))
-        # The standing leg tilts when the pelvis moves sideways.
         if a in (LEFT_UPPER_LEG, LEFT_LOWER_LEG, RIGHT_UPPER_LEG, RIGHT_LOWER_LEG):
             standing_share = feet[0 if a in (LEFT_UPPER_LEG, LEFT_LOWER_LEG) else 1, 6]
             d = quat.unit(quat.sub(d, quat.scale(toward, standing_share / leg)), d)
@@ -593,14 +592,14 @@ def _plan(
 
 
 def t_pose_of(figure: Figure) -> RobotState:
-    """Return the pose of the robot that is nearest to the T-pose."""
+    """Return the joint angles with which the robot is nearest to a T-pose."""
     skeleton = default_skeleton()
     return Follower(figure, skeleton, FollowSettings(self_collision=False)).step(rest_pose(skeleton))
 
 
 class Decomposer:
-    """Follower that converts the avatar's rotations joint by joint (Karst 2023). The rotations are relative to the
-    robot's T-pose `t_pose` or, by default, to the pose that `t_pose_of` computes."""
+    """Robot follower that converts the avatar's rotations joint by joint (Karst 2023). The rotations are relative to
+    the robot's T-pose `t_pose` or, by default, to the pose that `t_pose_of` computes."""
 
     def __init__(self, figure: Figure, skeleton: Skeleton, t_pose: dict[str, float] | None = None) -> None:
         angles = t_pose_of(figure).by_name() if t_pose is None else t_pose
@@ -633,7 +632,7 @@ def make_follower(
 
 
 def warm_up() -> None:
-    """Let a small robot follow two poses with each method, so that all kernels are compiled or loaded."""
+    """Make a small robot follow two poses with each method, so that all functions of numba are compiled or loaded."""
     robot = parse_urdf(_two_legs())
     figure, skeleton = figure_of(robot, find_roles(robot)), default_skeleton()
     for method in ("follow", "decompose"):

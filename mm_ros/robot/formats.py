@@ -53,7 +53,7 @@ def breadth_order(figure: Figure, receiver: str = "this format") -> tuple[str, .
     known, order, level = set(limb_order(figure, receiver)), [], [figure.robot.base]
     while level:
         below = [j for link in level for j in figure.robot.by_parent.get(link, [])]
-        merged: list[Any] = []  # moving joints of the level, because IsaacLab merges the links of a fixed joint
+        merged: list[Any] = []  # Fixed joints are skipped, because IsaacLab merges their links.
         while below:
             j = below.pop(0)
             if j.kind in MOVING:
@@ -80,8 +80,8 @@ def sonic(topic: str, version: int, fields: Mapping[str, Any]) -> bytes:
 
 
 def sonic_v1(angles: F64, rates: F64, rotations: F64, frames: Any) -> bytes:
-    """Return a message for the topic `pose` of the robot controller SONIC, version 1. `angles` and `rates` (N, 29) are
-    in breadth-first order; `rotations` (N, 4) of the base are w x y z."""
+    """Return a message in version 1 for the topic `pose` of the robot controller SONIC. `angles` and `rates` (N, 29) of
+    the joints are in the order of `breadth_order`; `rotations` (N, 4) of the base are w x y z."""
     return sonic("pose", 1, {
         "joint_pos": np.asarray(angles, np.float32), "joint_vel": np.asarray(rates, np.float32),
         "body_quat": np.asarray(rotations, np.float32), "frame_index": np.asarray(frames, np.int64),
@@ -89,8 +89,8 @@ def sonic_v1(angles: F64, rates: F64, rotations: F64, frames: Any) -> bytes:
 
 
 def sonic_v3(angles: F64, rates: F64, rotations: F64, frames: Any, smpl_joints: F64, smpl_pose: F64) -> bytes:
-    """Return a message for the topic `pose` of the robot controller SONIC, version 3. Message version 3 adds a human
-    body of the model SMPL to version 1: joint positions (N, 24, 3) [m] and rotation vectors (N, 21, 3) [rad]."""
+    """Return a message in version 3 for the topic `pose` of the robot controller SONIC. The message also contains a
+    human body of the model SMPL: joint positions (N, 24, 3) [m] and rotation vectors (N, 21, 3) [rad]."""
     return sonic("pose", 3, {
         "joint_pos": np.asarray(angles, np.float32), "joint_vel": np.asarray(rates, np.float32),
         "body_quat": np.asarray(rotations, np.float32), "frame_index": np.asarray(frames, np.int64),
@@ -107,9 +107,8 @@ def sonic_planner(
     mode: int, movement: Any, facing: Any, speed: float = -1.0, height: float = -1.0,
     positions: F64 | None = None, rotations: F64 | None = None,
 ) -> bytes:  # fmt: skip
-    """Return a message for the topic `planner` of the robot controller SONIC. Row 0 of `positions` (3, 3) and
-    `rotations` (3, 4, w x y z) is the left wrist, row 1 the right wrist and row 2 the head, in the frame of the robot's
-    root."""
+    """Return a message for the topic `planner` of the robot controller SONIC. The rows of `positions` (3, 3) and
+    `rotations` (3, 4, w x y z) are left wrist, right wrist and head, in the frame of the robot's root."""
     fields: dict[str, Any] = {
         "mode": np.array([mode], np.int32), "movement": np.asarray(movement, np.float32),
         "facing": np.asarray(facing, np.float32), "speed": np.array([speed], np.float32),
@@ -122,9 +121,9 @@ def sonic_planner(
 
 
 class Planner:
-    """Messages to the planner of the robot controller SONIC, made from the commands of a robot. Each message contains
-    the gait, and the poses of wrists and neck in the frame of the robot's root. Directions in all messages are relative
-    to the heading in the first message, because SONIC expects this."""
+    """Makes messages to the planner of the robot controller SONIC from the commands of a robot. A message to the
+    planner contains the gait, and the poses of wrists and neck in the frame of the robot's root. All directions are
+    relative to the robot's heading in the first message, because SONIC expects this."""
 
     def __init__(self, figure: Figure, order: Sequence[str]) -> None:
         self._figure, self._order = figure, tuple(order)
@@ -160,9 +159,9 @@ class Planner:
 
 
 def twist2(robot: str, base: F64, before: F64, dt: float, angles: F64, stamp_ms: int) -> dict[str, str]:
-    """Return the Redis keys and JSON values for the controller TWIST2. The value for the body is an array: root
-    velocity x y in the heading of the root, height, roll, pitch, yaw rate, and 29 joint angles in the order of
-    `limb_order`. The values for hands and neck of the robot are zero."""
+    """Return the Redis keys and JSON values for the controller TWIST2. The JSON array for the body holds the velocity x
+    y of the root along its heading, its height, roll, pitch and yaw rate, and 29 joint angles in the order of
+    `limb_order`. All numbers for the hands and the neck of the robot are 0."""
     yaw = float(rot.yaw_of(base[3:]))
     way = rot.rotate(rot.from_yaw(-yaw), (base[:3] - before[:3]) / dt)
     turned = rot.wrap_angle(yaw - float(rot.yaw_of(before[3:])))
@@ -191,8 +190,8 @@ def beyondmimic_csv(bases: F64, angles: F64) -> str:
 
 
 def gmr_pickle(rate: float, bases: F64, angles: F64, local_body_pos: F64, links: Sequence[str]) -> bytes:
-    """Return a pickle file for the tool GMR; `root_rot` in it is x y z w. mm_ros writes pickle files but never reads
-    them, because reading a pickle file can run any code."""
+    """Return a pickle file for the tool GMR, in which quaternions `root_rot` are x y z w. mm_ros writes pickle files
+    but never reads them, because reading a pickle file can run any code."""
     return pickle.dumps({
         "fps": rate, "root_pos": _rows(bases[:, :3]), "root_rot": _rows(bases[:, [4, 5, 6, 3]]),
         "dof_pos": _rows(angles), "local_body_pos": _rows(local_body_pos), "link_body_list": list(links),

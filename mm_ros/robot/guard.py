@@ -18,13 +18,13 @@ from mm_ros.body.types import F64
 from mm_ros.maths import rotations as rot
 
 OFF, WAITING, RAMP, LIVE, STOPPING, HELD = "off", "waiting", "ramp", "live", "stopping", "held"
-HOLD_S = 1.0  # After a stop, the guard continues to send the stopped command for this time.
-LATE_TICKS = 10.0  # If two ticks are more than this many periods apart, the process has stalled and the robot stops.
+HOLD_S = 1.0  # After a stop of the robot, the guard repeats the last command for this time.
+LATE_TICKS = 10.0  # The robot stops if a command is this many periods late, because the process has then stalled.
 STILL = 1e-6  # A joint that is slower than this has stopped [rad/s].
 # Maximum speed, maximum acceleration and settling time of the robot's base: first x y z, then the rotation.
 BASE_SPEED, BASE_ACCELERATION = np.repeat([3.0, 6.0], 3), np.repeat([15.0, 60.0], 3)  # m/s rad/s, m/s² rad/s²
 BASE_SETTLE_S = np.repeat([0.1, 0.06], 3)
-# If the base of the robot changes by more than this between two ticks, the user was re-centred.
+# If the desired base pose changes by more than this between two commands, the user was re-centred.
 BASE_JUMP_M, BASE_JUMP_RAD = 0.3, 0.5
 
 
@@ -34,8 +34,8 @@ class GuardSettings(Settings):
         50.0, "Rate of the robot commands. The controllers SONIC and TWIST2 need 50 Hz.", "Hz", 10.0, 500.0, live=False
     )
     ramp: float = setting(
-        2.0, "Duration of the ramp from the robot's measured state to the avatar's pose. With a longer ramp, the "
-             "robot starts more gently.", "s", 0.5, 60.0
+        2.0, "Duration of the ramp from the robot's measured state to the avatar's pose. A longer ramp makes the robot "
+             "start more gently.", "s", 0.5, 60.0
     )
     command_speed: float = setting(
         6.0,
@@ -47,16 +47,16 @@ class GuardSettings(Settings):
               "lags behind fast motion.", "rad/s²", 0.1, 5000.0
     )
     stale_after: float = setting(
-        0.25, "The robot stops when the newest pose of the avatar or state of the robot is older than this. A "
-              "larger time limit tolerates longer gaps between messages.", "s", 0.02, 5.0
+        0.25, "The robot stops when the newest pose of the avatar or the newest state of the robot is older than this. "
+              "A larger time limit tolerates longer gaps between messages.", "s", 0.02, 5.0
     )
     largest_jump: float = setting(
-        0.3, "The robot stops when a measured joint angle changes by more than this between two messages. A larger "
-             "threshold tolerates more noise of the angles.", "rad", 0.01, 6.3
+        0.3, "The robot stops when a measured joint angle changes by more than this threshold between two messages. A "
+             "larger threshold tolerates more noise of the measured joint angles.", "rad", 0.01, 6.3
     )
     largest_error: float = setting(
-        0.8, "The robot stops when a measured joint angle differs from its command by more than this. A larger "
-             "threshold tolerates larger tracking errors of the robot.", "rad", 0.05, 6.3
+        0.8, "The robot stops when a measured joint angle differs from the commanded angle by more than this "
+             "threshold. A larger threshold tolerates larger tracking errors of the robot.", "rad", 0.05, 6.3
     )
 
 
@@ -72,7 +72,8 @@ class Command:
 
 
 class Limiter:
-    """Joint positions `x` with velocities `v` that stay within limits of position, speed and acceleration."""
+    """Moves joints from angles `x` with speeds `v` to target angles within limits of position, speed and
+    acceleration."""
 
     def __init__(self, x: F64, lower: F64, upper: F64) -> None:
         self.x, self.v, self.lower, self.upper = np.array(x, np.float64), np.zeros(len(x)), lower, upper
@@ -89,8 +90,8 @@ class Limiter:
 
     def _move(self, velocity: F64, a: float, dt: float) -> None:
         v = np.clip(velocity, self.v - a * dt, self.v + a * dt)
-        # The motion of a joint stops before its position limits. A joint whose measured position is beyond a limit may
-        # only move back.
+        # Each joint can stop before its position limits. A joint whose measured position is beyond a limit may only
+        # move back.
         v = np.minimum(v, _brakes(self.upper - self.x, a, dt))
         v = np.maximum(v, -_brakes(self.x - self.lower, a, dt))
         self.x, self.v = self.x + v * dt, v
@@ -98,14 +99,14 @@ class Limiter:
 
 class CommandGuard:
     """Guard that converts target angles to commands for the joints in `names`, within the limits of these joints. All
-    times that the guard gets are seconds of the same clock."""
+    times are in seconds of one clock."""
 
     def __init__(
         self, names: Sequence[str], lower: F64, upper: F64, settings: GuardSettings, start: F64 | None = None,
         obeys: bool = True,
     ) -> None:  # fmt: skip
-        """`start` is the assumed start pose of a robot that does not report its state, else None. `obeys` states
-        whether the robot receives the commands, so that its measured state must follow them."""
+        """`start` is the assumed start pose of a robot that does not report its state, and None for other robots.
+        `obeys` states whether the robot receives the commands, so that its measured state must follow them."""
         self.names, self.lower, self.upper, self.settings = tuple(names), lower, upper, settings
         self.start, self._obeys = start, obeys
         self.state, self.reason = OFF, "not enabled"
@@ -138,8 +139,8 @@ class CommandGuard:
     def step(
         self, now: float, enabled: bool, target: F64 | None, rates: F64 | None, target_at: float
     ) -> Command | None:
-        """Return the command of this tick, or None when no command is sent. `target_at` is the time at which the target
-        arrived."""
+        """Return the command to send to the robot now, or None if no command is sent. `target_at` is the time at which
+        `target` arrived."""
         dt = 1 / self.settings.rate
         gap = 0.0 if self._last is None else now - self._last
         self._last = now
@@ -212,18 +213,18 @@ class CommandGuard:
 class BaseGuard:
     """Guard of the commanded pose of the robot's base. The commanded base does not jump, and it is at rest after a
     stop. Robot controllers use the heading, height and velocity of the base, but not its absolute position. Therefore
-    the commanded base does not move when commands start or when the user is re-centred. Instead, the guard changes the
-    transform from the room to the frame of the commands."""
+    the commanded base does not move when commands start or when the user is re-centred. In these cases, the guard
+    changes the transform from the room to the frame of the commands."""
 
     def __init__(self, rate: float) -> None:
         self._dt = 1 / rate
-        self.pose: F64 | None = None  # x y z qw qx qy qz of the commanded base
-        self._v = np.zeros(6)  # linear and angular velocity of the base, in world axes
+        self.pose: F64 | None = None  # commanded pose of the base: x y z qw qx qy qz
+        self._v = np.zeros(6)  # commanded linear and angular velocity of the base, in world axes
         self._before: F64 | None = None
-        self._turn, self._move = 0.0, np.zeros(2)  # transform from the room to the frame of the commands
+        self._turn, self._move = 0.0, np.zeros(2)  # transform (yaw, x y) from the room to the frame of the commands
 
     def step(self, base: F64, runs: bool) -> F64:
-        """Return the commanded pose of the base for this tick. `runs` states whether the commands follow the avatar."""
+        """Return the present commanded pose of the robot's base. `runs` is false while the robot is stopped."""
         if self.pose is None:
             self.pose = np.array(base, np.float64)
         wanted, a = np.zeros(6), BASE_ACCELERATION * self._dt
@@ -250,7 +251,7 @@ class BaseGuard:
 def _brakes(distance: F64, a: float, dt: float) -> F64:
     """Return the highest speed from which a joint can stop within `distance`, if its speed changes once per step dt."""
     half = a * dt / 2
-    # Because the speed changes in steps of a · dt, the stopping distance is up to a · dt² / 8 longer than v² / 2a + v ·
-    # dt / 2.
+    # Because the speed v of a joint changes in steps of a · dt, the joint stops up to a · dt² / 8 later than after the
+    # distance v² / 2a + v · dt / 2.
     room = np.clip(distance - a * dt * dt / 8, 0.0, 1e6)
     return np.asarray(np.minimum(np.sqrt(half * half + 2 * a * room) - half, np.maximum(distance, 0.0) / dt))

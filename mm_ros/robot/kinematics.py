@@ -24,8 +24,8 @@ I64 = NDArray[np.int64]
 @dataclass(frozen=True)
 class Bodies:
     """Bodies of a robot; row b of each array describes body b. `place` is the pose in the parent body when the joint
-    angle is 0; the parent of the base is −1. The joint angle of a body is factor · angles[dof] + offset. `of_link` maps
-    each link to the number of its body and the constant pose of the link in this body."""
+    angle is 0; the parent of the base is −1. The angle of the joint that moves a body is factor · angles[dof] + offset.
+    `of_link` maps each link to the number of its body and the constant pose of the link in this body."""
 
     parent: I64
     place: F64  # (B, 7)
@@ -38,8 +38,8 @@ class Bodies:
 
 
 def bodies_of(robot: Robot, active: set[str], rest: dict[str, float]) -> Bodies:
-    """Return bodies for the joints in `active` and for joints that mimic a joint in `active`. All other joints keep the
-    angle that `rest` states."""
+    """Return the bodies that the joints in `active`, and joints that mimic a joint in `active`, move. The joints that
+    are not active keep the angles in `rest`."""
     dofs: list[str] = []
     rows: list[tuple[int, F64, F64, int, float, float]] = [(-1, _identity(), np.array([1.0, 0, 0]), -1, 0.0, 0.0)]
     of_link: dict[str, tuple[int, F64]] = {robot.base: (0, _identity())}
@@ -62,7 +62,7 @@ def bodies_of(robot: Robot, active: set[str], rest: dict[str, float]) -> Bodies:
 
 
 def _source(robot: Robot, name: str) -> tuple[str, float, float]:
-    """Return the independent joint that the joint `name` mimics, with factor and offset of its angle."""
+    """Return the independent joint that determines the angle of the joint `name`, with factor and offset."""
     factor, offset = 1.0, 0.0
     for _ in range(len(robot.joints)):
         mimic = robot.joint(name).mimic
@@ -77,7 +77,7 @@ def _identity() -> F64:
 
 
 def body_point(bodies: Bodies, link: str, point: F64) -> tuple[int, F64]:
-    """Return the number of a link's body, and a point of the link in the axes of this body."""
+    """Return the number of the body that contains a link, and a point of the link in the axes of the body."""
     body, pose = bodies.of_link[link]
     return body, pose[:3] + rot.rotate(pose[3:], point)
 
@@ -150,8 +150,9 @@ def normal_equations(
     point_body: Any, point_local: Any, point_target: Any, point_weight: Any,
     angles: Any, rest: Any, rest_weight: float, damping: float, h: Any, g: Any, jac: Any,
 ) -> None:  # fmt: skip
-    """Fill the matrix `h` and the vector `g` of the least-squares problem. The solution of this problem brings bodies
-    to target rotations, lines to target directions and points to target positions."""
+    """Fill the matrix `h` and the vector `g` of the least-squares problem of the robot follower. The solution of the
+    least-squares problem brings bodies to target rotations, lines to target directions and points to target
+    positions."""
     h[:] = 0.0
     g[:] = 0.0
     for t in range(len(turn_body)):
@@ -187,7 +188,7 @@ def normal_equations(
 
 @njit
 def nearest(a: Any, b: Any, c: Any, d: Any) -> tuple[float, float]:
-    """Find the nearest points of the line segments a–b and c–d, and return their places on the segments as shares from
+    """Find the nearest points of the line segments a–b and c–d, and return the place of each point on its segment from
     0 to 1."""
     u, v, w = quat.sub(b, a), quat.sub(d, c), quat.sub(a, c)
     uu, uv, vv, uw, vw = quat.dot(u, u), quat.dot(u, v), quat.dot(v, v), quat.dot(u, w), quat.dot(v, w)
@@ -203,8 +204,8 @@ def near_pairs(
     pairs: Any, body: Any, ends: Any, radius: Any, margin: float, gap: float, parent: Any, dof: Any, factor: Any,
     p: Any, q: Any, axes: Any, rows: Any, lower: Any, n: int, jac: Any, other: Any,
 ) -> int:  # fmt: skip
-    """Add a linear constraint for each pair of capsules that is nearer than `margin`. The constraint keeps both
-    capsules at least `gap` apart after the step."""
+    """Add a linear constraint for each pair of capsules that is nearer than `margin`; it keeps the pair at least `gap`
+    apart."""
     for k in range(len(pairs)):
         i, j = pairs[k, 0], pairs[k, 1]
         bi, bj = body[i], body[j]
@@ -239,8 +240,8 @@ def floor_rows(
     rows: Any, lower: Any, n: int, jac: Any,
 ) -> int:  # fmt: skip
     """Add linear constraints that keep the lowest points of the robot's soles above the floor, and return the number of
-    all constraints. `soles` (feet, points, 3) are relative to the ball of each foot, in the axes of the foot's body.
-    Each foot of the robot adds up to three of these constraints."""
+    all constraints. The points `soles` (feet, points, 3) are relative to the ball of each foot, in the axes of the
+    foot's body. Each foot of the robot gets at most three constraints."""
     for i in range(len(feet)):
         b = feet[i]
         if b < 0:
@@ -270,8 +271,7 @@ def floor_rows(
 
 @njit
 def least_distance(pairs: Any, body: Any, ends: Any, radius: Any, p: Any, q: Any) -> float:
-    """Return the smallest distance between the capsules of any pair; the distance of overlapping capsules is negative.
-    """
+    """Return the smallest distance between the capsules of a pair, which is negative if the capsules overlap."""
     least = 1e9
     for k in range(len(pairs)):
         i, j = pairs[k, 0], pairs[k, 1]

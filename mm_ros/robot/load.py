@@ -17,14 +17,14 @@ from mm_ros.robot.model import Robot
 from mm_ros.robot.urdf import parse_urdf
 from mm_ros.robot.xml import file_text
 
-HIGHEST = 5  # number of folders above the robot file in which a ROS package is searched for
+HIGHEST = 5  # A ROS package is searched for in this number of folders above the robot file.
 LARGEST_M = 100.0  # Maximum distance from a link to its parent, to a shape of the link, or to its centre of mass [m].
 
 
 def load_robot(path: str | Path) -> Robot:
-    """Read a robot file. Raise MmRosError with the reason if the file cannot be used. The package xacro expands a
-    .xacro file, if the package is installed. Use only .xacro files from a trusted source, because xacro evaluates
-    Python expressions of the file."""
+    """Read a robot file. Raise MmRosError with the reason if the robot file cannot be used. A .xacro file can be read
+    only if the package xacro is installed. Use only .xacro files from a trusted source, because xacro evaluates Python
+    expressions of the file."""
     path = Path(path)
     if path.is_dir():
         raise MmRosError(f"{path}: is a folder; expected a URDF, xacro or MJCF file")
@@ -36,8 +36,8 @@ def load_robot(path: str | Path) -> Robot:
 
 
 def _noted(robot: Robot) -> Robot:
-    """Return the robot with a note about missing meshes. Raise MmRosError if a part of the robot is implausibly far
-    away."""
+    """Return the robot with a note that names the meshes whose files are missing. Raise MmRosError if a part of the
+    robot is implausibly far away."""
     places = [(f"joint '{j.name}'", j.origin) for j in robot.joints]
     places += [(f"a shape of link '{name}'", s.pose) for name, part in robot.parts.items() for s in part.shapes]
     places += [(f"the mass of link '{name}'", part.centre) for name, part in robot.parts.items()]
@@ -65,7 +65,7 @@ def robot_text(path: str | Path) -> str:
 
 
 def _expanded(path: Path) -> str:
-    file_text(path)  # This call checks the size and the encoding of the file before xacro reads it.
+    file_text(path)  # `file_text` checks the size and the encoding of the file before xacro reads the file.
     try:
         import xacro
         from xacro import substitution_args
@@ -77,14 +77,14 @@ def _expanded(path: Path) -> str:
     with _packages_beside(substitution_args, path):
         try:
             return str(xacro.process_file(str(path)).toxml())
-        except (Exception, SystemExit) as error:  # xacro runs Python code of the file, which may raise anything.
+        except (Exception, SystemExit) as error:  # xacro runs Python code of the file, which can raise any error.
             raise MmRosError(f"{path}: xacro cannot expand it: {' '.join(str(error).split())[:300]}") from None
 
 
 @contextmanager
 def _packages_beside(substitution_args: Any, path: Path) -> Iterator[None]:
-    """Make the xacro expression $(find PACKAGE) also find packages in the folders around the file that are not
-    installed. The function of xacro that is replaced here is internal; its name was checked with xacro 2.1."""
+    """Make the xacro expression $(find PACKAGE) also find packages that are not installed, in the folders around the
+    file. The replaced function of xacro is internal; its name was checked with xacro 2.1."""
     installed = substitution_args._eval_find
 
     def find(package: str) -> str:
@@ -99,8 +99,8 @@ def _packages_beside(substitution_args: Any, path: Path) -> Iterator[None]:
 
 
 def package_folder(path: Path, package: str) -> Path | None:
-    """Return the folder of a ROS package. A folder with the name of the package must contain the robot file or be next
-    to a folder that contains the robot file."""
+    """Return the folder of a ROS package, which contains the robot file or is next to a folder that contains the robot
+    file."""
     if not package or "/" in package or package in (".", ".."):
         return None
     for above in list(path.resolve().parents)[:HIGHEST]:

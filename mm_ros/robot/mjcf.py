@@ -1,5 +1,5 @@
 """Read robot files in MuJoCo's format MJCF. MuJoCo resolves defaults, frames and units of the file. Meshes, motors and
-sensors are removed before MuJoCo reads the file."""
+sensors in the file are removed before MuJoCo reads the file."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def read_mjcf(path: str | Path) -> Robot:
     mimics = _mimics(root)
     meshes = _without_meshes(root, str(path))
     before = mujoco.get_mju_user_warning()
-    mujoco.set_mju_user_warning(lambda _: None)  # The default handler of MuJoCo would write a log file.
+    mujoco.set_mju_user_warning(lambda _: None)  # By default, MuJoCo writes warnings to a log file.
     try:
         model = mujoco.MjModel.from_xml_string(ElementTree.tostring(root, encoding="unicode"))
     except (ValueError, mujoco.FatalError) as error:
@@ -85,7 +85,7 @@ def _mimics(root: Element) -> dict[str, Mimic]:
 
 def _without_meshes(root: Element, source: str) -> dict[int, tuple[str, tuple[float, ...], bool]]:
     """Delete all XML elements that do not describe kinematics. Replace each <geom> element that has a mesh by a <site>
-    element. Return the file and scale of each mesh, and whether the mesh takes part in collisions."""
+    element. Return the file and the scale of each mesh, and whether the mesh is a collision shape."""
     folder, meshes = "", {}
     for e in root.iter("compiler"):
         folder = e.get("meshdir", e.get("assetdir", folder))
@@ -172,8 +172,8 @@ def _joints(
     mujoco: Any, m: Any, b: int, joint_names: list[str], names: list[str], out: list[RobotJoint],
     mimics: dict[str, Mimic], at: F64,
 ) -> bool:  # fmt: skip
-    """Append the joints of body b to `out`. A body with several joints gets an additional link between each two joints.
-    Return whether the body has slide or ball joints."""
+    """Append the joints of body b to `out`. If the body has several joints, an additional link is made between each two
+    joints. Return whether the body has slide or ball joints."""
     kinds = mujoco.mjtJoint
     first, count = int(m.body_jntadr[b]), int(m.body_jntnum[b])
     hinges = [i for i in range(first, first + count) if m.jnt_type[i] == kinds.mjJNT_HINGE]

@@ -18,7 +18,7 @@ MOVING = ("revolute", "continuous")
 
 @dataclass(frozen=True)
 class Mimic:
-    """Rule of a joint that follows another joint: its angle is factor · angle of `joint` + offset."""
+    """Rule for the angle of a joint that mimics another joint: factor · (angle of the other joint `joint`) + offset."""
 
     joint: str
     factor: float
@@ -38,7 +38,7 @@ class RobotJoint:
     axis: F64
     lower: float
     upper: float
-    velocity: float = 0.0  # maximum speed of the joint [rad/s]; 0 if the robot file does not state one
+    velocity: float = 0.0  # maximum speed of the joint [rad/s]; 0 if the robot file states no maximum speed
     mimic: Mimic | None = None
 
     def moved(self, parent: F64, angle: float) -> F64:
@@ -51,8 +51,8 @@ class RobotJoint:
 
 @dataclass(frozen=True)
 class Shape:
-    """Shape of a link. `size` of a box is the length of its three edges, of a sphere its radius, and of a mesh its
-    scale. `size` of a cylinder or capsule is its radius and the length of its straight part. `pose` is the pose of the
+    """Shape of a link. `size` is the length of the three edges of a box, the radius of a sphere, or the scale of a
+    mesh. `size` of a cylinder or capsule is its radius and the length of its straight part. `pose` is the pose of the
     shape in the axes of the link."""
 
     kind: str  # kind of the shape: box, sphere, cylinder, capsule or mesh
@@ -64,8 +64,8 @@ class Shape:
 
 @dataclass(frozen=True)
 class Link:
-    """Link of a robot. `centre` is the centre of mass in the axes of the link. A `mass` of 0 kg means that the mass is
-    unknown."""
+    """Link of a robot. `centre` is the link's centre of mass in the axes of the link. A `mass` of 0 kg means that the
+    mass is unknown."""
 
     name: str
     mass: float = 0.0
@@ -113,7 +113,7 @@ class Robot:
         return tuple(j.name for j in self.joints if j.kind in MOVING and j.mimic is None)
 
     def with_mimics(self, angles: dict[str, float]) -> dict[str, float]:
-        """Return the given angles and the angles of the joints that mimic another joint."""
+        """Return the given joint angles together with the angles of the joints that mimic another joint."""
         out = dict(angles)
         for j in self.joints:
             if j.mimic is not None and j.kind in MOVING:

@@ -1,13 +1,13 @@
-"""Find body parts and sides in the names of joints and links. The words supplement the geometry when the role of a
-joint is chosen."""
+"""Find body parts and sides in the names of joints and links. The role of a joint is chosen by geometry and by the
+words in the joint's name."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
-# Words in a joint's name and the body part that each word states. The first word that matches decides, so that
-# "forearm" does not count as "arm".
+# Each row holds a word in the name of a joint and the body part that the word states. The first word that matches
+# decides, so that "forearm" does not count as "arm".
 _PARTS = (
     ("knee", "lower_leg"), ("shank", "lower_leg"), ("calf", "lower_leg"), ("ankle", "foot"), ("toe", "toes"),
     ("hip", "upper_leg"), ("thigh", "upper_leg"), ("foot", "foot"),
@@ -61,8 +61,8 @@ def vote(name: str) -> NameVote:
 
 
 def _side(words: list[str]) -> str:
-    """Return the side that a joint's name states. The word left or right decides first, then a letter l or r before a
-    body part, then a single letter l or r."""
+    """Return the side that a joint's name states. If the name contains neither the word left nor the word right, a
+    letter l or r before a body part decides, or else a single letter l or r."""
     for i, pattern in enumerate(_SIDES):
         marks = [m.group(1)[0] for w in words if (m := re.match(pattern, w))]
         if i == 0 and len(set(marks)) > 1:

@@ -1,4 +1,4 @@
-"""The file `robot.yaml` states facts about a robot, which replace the detected facts."""
+"""Reads `robot.yaml`, whose roles, links, joint limits and soles of a robot replace the detected ones."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ SHORT = {"waist": "upper_chest", "neck": "head"}
 
 @dataclass(frozen=True)
 class Overrides:
-    """Content of a file `robot.yaml`, which states facts about a robot. `facing` is the yaw of the robot's front in the
-    axes of its base [rad]. `joints` maps each canonical joint to joints of the robot. `links` states the links of
-    pelvis, chest and head. `sole` has distances of the sole from the ankle [m], and `limits` has angles of joints
-    [rad]."""
+    """Content of a file `robot.yaml`. `facing` is the yaw of the robot's front in the axes of its base [rad]. `joints`
+    maps each canonical joint to joints of the robot. `links` states the links of pelvis, chest and head. `sole` has
+    distances of the sole from the ankle [m], and `limits` has the lowest and highest angle of joints [rad]."""
 
     facing: float | None = None
     joints: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -116,7 +115,7 @@ def adapted(robot: Robot, overrides: Overrides) -> Robot:
 
 
 def roles_with(robot: Robot, overrides: Overrides) -> Roles:
-    """Return the roles of the robot's joints. Roles that robot.yaml states replace the detected roles."""
+    """Return the detected roles of the robot's joints, replaced by the roles that robot.yaml states."""
     for chain in overrides.joints.values():
         for name in chain:
             if robot.joint(name).kind not in MOVING:

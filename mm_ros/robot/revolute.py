@@ -1,9 +1,9 @@
 """Transfer a human pose to the revolute joints of a robot within their limits, by the method of Karst (2023).
 
 Each canonical joint of the human determines the angles of a chain of revolute joints of the robot. The best value of
-one angle has a closed form: the twist about the joint's axis that remains between chain and target. Repeated sweeps
-over all angles of the chain converge to the nearest rotation within the limits. If a limit causes an error, the joints
-farther from the base compensate for this error.
+one joint angle has a closed form: the remaining rotation between chain and target, projected on the joint's axis.
+Repeated passes over all angles of the chain converge to the rotation within the joint limits that is nearest to the
+target. If a joint limit causes an error, the joints farther from the base compensate for the error.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mm_ros.robot.model import MOVING, Robot, RobotJoint
 from mm_ros.robot.tree import Tree
 
 SWEEPS = 60
-SETTLED_RAD = 1e-8  # The sweeps over a chain of joints end when no angle changes by more than this.
+SETTLED_RAD = 1e-8  # The iteration over a chain of joints ends when no angle changes by more than this.
 
 @dataclass(frozen=True)
 class RobotMap:
@@ -36,14 +36,14 @@ class RobotMap:
 
     chains: dict[str, tuple[str, ...]]
     t_pose: dict[str, float] = field(default_factory=dict)
-    # Links of the left and right foot; the robot's height is not adapted to the floor if these names are empty.
+    # Names of the links of the left and right foot; if empty, the robot's height is not adapted to the floor.
     feet: tuple[str, str] = ("", "")
     base: str = "hips"
 
 
 def map_of(figure: Figure, t_pose: dict[str, float] | None = None) -> RobotMap:
-    """Map canonical joints to the robot's joints by the roles of these joints. If the robot's base is above its waist,
-    the waist joints follow the avatar's hips."""
+    """Map the avatar's canonical joints to the robot's joints by the roles of the robot's joints. If the robot's base
+    is above its waist, the waist joints follow the avatar's hips."""
     chains, base = dict(figure.roles.chains), "hips"
     groups = Tree(figure.robot).group_of
     if "upper_chest" in chains and groups[figure.robot.base] == groups[figure.roles.chest]:
@@ -105,15 +105,15 @@ class RevoluteRetargeter:
             self._angles[n] = float(np.clip(0.0, self._of(n).lower, self._of(n).upper))
 
     def step(self, pose: AvatarPose) -> RobotPose:
-        """Return the robot's pose that is nearest to the avatar's pose. The iteration starts from the joint angles of
-        the previous pose."""
+        """Return the robot's pose that is nearest to the avatar's pose. The search for the joint angles starts from
+        those of the previous pose."""
         p, q = pose.positions.astype(np.float64), pose.rotations.astype(np.float64)
         p[0], q[0] = pose.root[:3], pose.root[3:]
         p, q = canonical_kinematics(p, q)
         base_q = rot.multiply(q[NAMES.index(self.map.base)], self._rest[self.robot.base][3:])
         base = np.concatenate([p[1], base_q])
         errors: dict[str, float] = {}
-        # Each link must follow its parent in this table, because the table is filled from the base outward.
+        # `links` is filled from the base outward, because the pose of a link depends on that of its parent.
         links = {self.robot.base: base}
         for canonical in self._order:
             errors[canonical] = self._turn(canonical, q[NAMES.index(canonical)], links)
@@ -207,8 +207,8 @@ def _part(before: Any, axes: Any, angles: Any, first: int, stop: int) -> Quat:
 
 @njit
 def _within(angle: float, lower: float, upper: float, now: float) -> float:
-    """Return `angle` plus a number of full turns, within the limits and near to `now`. Return the nearer limit if no
-    number of full turns brings the angle within the limits."""
+    """Return `angle` plus the number of full turns that brings it nearest to `now` within the joint limits, or the
+    nearer limit if no such number exists."""
     turns = 2.0 * math.pi
     near = angle + turns * round((now - angle) / turns)
     for k in (0, 1, -1):

@@ -1,7 +1,7 @@
-"""Find the role of each joint of a humanoid robot from geometry, with the words of the joints' names as a second vote.
+"""Find the role of each joint of a humanoid robot from geometry, supplemented by the words in the names of the joints.
 
-The rules use origins, axes and limits of the joints at zero joint angles. The class `Tree` finds chains of joints and
-pairs of mirrored chains.
+The rules for the roles use origins, axes and limits of the joints at zero joint angles. The class `Tree` finds chains
+of joints and pairs of mirrored chains.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from mm_ros.robot.names import vote
 from mm_ros.robot.tree import Pair, Tree
 
 LATERAL_AXIS = 0.8  # minimum cosine between the axis of a knee joint and the lateral axis of the robot
-ALONG = 0.9  # A joint whose axis has at least this cosine to the direction of its limb twists the limb.
-CLEARLY_BETTER = 2.0  # Geometry overrules the name of a joint if the score by geometry is higher by this factor.
-NO_END = 0.3  # Factor of the score of the last joint of a limb, if the robot file contains nothing beyond this joint.
+ALONG = 0.9  # A joint twists its limb if the cosine between its axis and the limb is at least this.
+CLEARLY_BETTER = 2.0  # Geometry overrules a joint's name if another joint's score by geometry is higher by this factor.
+NO_END = 0.3  # If nothing follows the last joint of a limb, the joint's score is multiplied by this.
 TOES_AHEAD = 0.12  # A joint that is ahead of the ankle by more than this share of the leg length is a toe joint.
-CLAVICLE = 0.12  # Minimum distance between a clavicle joint's axis and the shoulder, relative to the upper arm.
+CLAVICLE = 0.12  # A clavicle joint's axis is at least this share of the upper arm's length from the shoulder.
 PLACEHOLDER_RAD = 6.0  # Joint limits that are wider than this do not show the direction in which the joint flexes.
 LIMITS_DIFFER_RAD = 0.35  # A warning is shown for mirrored joints whose limits differ by more than this.
 # Confidence of a joint's role if name and geometry agree, if the name states no role, and if name and geometry differ.
@@ -113,7 +113,7 @@ def find_roles(robot: Robot) -> Roles:
 
 
 def missing_limbs(chains: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """Return the limbs that lack a knee or elbow, or a joint between it and the trunk."""
+    """Return the names of the limbs in which no knee or elbow, or no hip or shoulder joint, was found."""
     return tuple(
         f"{side} {limb}"
         for limb in ("leg", "arm")
@@ -166,9 +166,9 @@ def _limb_words(tree: Tree, pair: Pair) -> str:
 
 
 def _is_leg(tree: Tree, pair: Pair) -> bool:
-    """Whether the only pair of limbs of a robot is its legs, first by the joint names. If the joint names do not state
-    the kind of limb, the pair is legs unless parts of the robot rise between the limbs, a limb has twist joints, or the
-    limbs flex forward."""
+    """Return whether the only pair of limbs of a robot is its legs, first by the joint names. If the joint names do not
+    state the kind of limb, the pair is legs unless parts of the robot rise between the limbs, a limb has twist joints,
+    or the limbs flex forward."""
     words = _limb_words(tree, pair)
     if words:
         return words == "leg"
@@ -179,14 +179,14 @@ def _is_leg(tree: Tree, pair: Pair) -> bool:
     bend = _bends(_Finder(tree), pair, False)
     if bend is None:
         return True
-    # Only forearms have twist joints. Knees flex backward, if the robot faces +x.
+    # A limb with twist joints is an arm. Knees flex backward, if the robot faces +x.
     if any(_twists(tree, pair.first, bend, j) for j in pair.first[bend + 1 :]):
         return False
     return float(_flexion(tree, pair.first, bend)[0]) <= 0
 
 
 def meeting_point(points: Sequence[F64], axes: Sequence[F64]) -> F64:
-    """Return the point that is nearest to all axes and, if the axes are parallel, also nearest to `points`."""
+    """Return the point that is nearest to all joint axes and, if the axes are parallel, also nearest to `points`."""
     a, b = np.zeros((3, 3)), np.zeros(3)
     for p, axis in zip(points, axes, strict=True):
         m = np.eye(3) - np.outer(axis, axis) + 0.01 * np.eye(3)
@@ -204,7 +204,7 @@ def _distance(tree: Tree, joint: str, point: F64) -> float:
 
 
 def _bends(f: _Finder, pair: Pair, is_leg: bool) -> int | None:
-    """Return the index of the knee or elbow in the chains of the pair; it is the same in both chains."""
+    """Return the common index of the knees or elbows in both chains of a pair."""
     tree, n = f.tree, min(len(pair.first), len(pair.second))
     scores = np.zeros(n)
     for chain in (pair.first, pair.second):
@@ -239,7 +239,7 @@ def _facing(
     """Return a unit vector to the robot's front, and whether the first chain of each pair is the right limb."""
     tree, pair = f.tree, legs or arms
     assert pair is not None
-    front = np.array([pair.lateral[1], -pair.lateral[0], 0.0])  # The front is `lateral` × up if `lateral` points left.
+    front = np.array([pair.lateral[1], -pair.lateral[0], 0.0])  # If `lateral` points left, `front` is `lateral` × up.
     votes: dict[str, float] = {"+x": FACING_X * float(np.sign(round(front[0], 3)))}
     names = 0.0
     for p in (legs, arms):
@@ -274,8 +274,7 @@ def _list(votes: dict[str, float], total: float) -> str:
 
 def _flexion(tree: Tree, chain: tuple[str, ...], k: int) -> F64:
     """Return the direction in which the end of the limb moves when joint k turns from zero toward the middle of its
-    limits. Return zeros if the limits are very wide or nearly symmetric, because such limits do not show a direction of
-    flexion."""
+    limits. Very wide or nearly symmetric limits do not show a direction of flexion, so zeros are returned for them."""
     j = tree.robot.joint(chain[k])
     if j.upper - j.lower > PLACEHOLDER_RAD or abs(j.lower + j.upper) < 0.2 * (j.upper - j.lower):
         return np.zeros(3)
@@ -320,8 +319,8 @@ def _assign(f: _Finder, side: str, chain: tuple[str, ...], bend: int, is_leg: bo
 
 
 def _twists(tree: Tree, chain: tuple[str, ...], bend: int, joint: str) -> bool:
-    """Whether a joint twists its limb, that is, turns about the long axis of the limb. The name of a joint that twists
-    a limb may state the part before or after the joint."""
+    """Return whether a joint twists its limb, that is, turns about the long axis of the limb. The name of a joint that
+    twists a limb may state the part before or after the joint."""
     i = chain.index(joint)
     a, b = (tree.points[chain[0]], tree.points[chain[bend]]) if i < bend else (
         tree.points[chain[bend]], tree.end_of(chain)
@@ -331,8 +330,8 @@ def _twists(tree: Tree, chain: tuple[str, ...], bend: int, joint: str) -> bool:
 
 
 def _clavicle(tree: Tree, before: tuple[str, ...], elbow: str) -> int:
-    """Return the number of clavicle joints in an arm. The axis of a clavicle joint is far from the point where the axes
-    of the last three joints before the elbow meet."""
+    """Return the number of clavicle joints in an arm. A clavicle joint's axis is far from the point where the axes of
+    the last three joints before the elbow meet."""
     if len(before) < 3:
         return 0
     count, centre = 0, _near(tree, before[-3:])
@@ -373,8 +372,8 @@ def _word(part: str) -> str:
 
 
 def _waist(f: _Finder, legs: Pair | None, arms: Pair | None) -> tuple[int, int]:
-    """Return the groups of links of the pelvis and of the chest. The joints between pelvis and chest become the waist.
-    """
+    """Find pelvis and chest, and make the joints between them the waist; return the groups of links of pelvis and
+    chest."""
     pair = legs or arms
     assert pair is not None
     if legs is None or arms is None:
@@ -396,8 +395,8 @@ def _add(f: _Finder, part: str, joints: Sequence[str]) -> None:
 
 
 def _neck(f: _Finder, arms: Pair | None, chest: int) -> int | None:
-    """Find the neck: the central chain of joints on the chest that rises above the shoulders; return the group of links
-    of the head."""
+    """Find the neck, which is the central chain of joints on the chest that rises above the shoulders, and return the
+    group of links of the head."""
     tree = f.tree
     used = {j for chain in f.chains.values() for j in chain}
     height = _start_height(tree, arms) if arms is not None else max(float(p[2]) for p in tree.tips[chest])
@@ -423,8 +422,8 @@ def _neck(f: _Finder, arms: Pair | None, chest: int) -> int | None:
 
 
 def _check_mirror(f: _Finder, forward: F64) -> None:
-    """Warn if axes or limits of a left and a right joint do not mirror each other, because one of the two joints is
-    then wrong in the robot file."""
+    """Warn if axes or limits of a left and a right joint do not mirror each other, which is an error of the robot
+    file."""
     tree, lateral = f.tree, np.array([-forward[1], forward[0], 0.0])
     for name, chain in list(f.chains.items()):
         other = f.chains.get(name.replace("left", "right"), ())

@@ -1,5 +1,5 @@
-"""Convert the avatar to the body model SMPL with rotations of 21 joints and positions of 24 points, and limit their
-speed."""
+"""Convert the avatar to the body model SMPL with rotations of 21 joints and positions of 24 points, and limit the speed
+of the rotations."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ SMPL = (
     LEFT_LOWER_ARM, RIGHT_LOWER_ARM, LEFT_HAND, RIGHT_HAND,
 )  # fmt: skip
 HAND_M = 0.08  # distance from the wrist to the end of the hand in SMPL
-ARM_DOWN_RAD = math.radians(75)  # angle of the upper arms below the horizontal in the body's start pose
-SMPL_AXES = [1, 2, 0]  # SMPL has x to the left, y up, z forward; the avatar has x forward, y to the left, z up.
+ARM_DOWN_RAD = math.radians(75)  # angle of the upper arms below the horizontal in the start pose of the SMPL body
+SMPL_AXES = [1, 2, 0]  # The axes of SMPL are x left, y up, z forward; those of the avatar x forward, y left, z up.
 
 
 def rotation_vectors(pose: AvatarPose) -> F64:
@@ -94,8 +94,8 @@ class BodyGuard:
         self._from, self._ran = self._moved.x, False
 
     def step(self, body: F64, command: Command) -> tuple[F64, F64]:
-        """Return the guarded rotation vectors (21, 3) of the body and their rates, for the robot command of the same
-        tick."""
+        """Return the limited rotation vectors (21, 3) of the SMPL body and their rates, to be sent with the robot
+        command `command`."""
         s, dt = self.settings, 1 / self.settings.rate
         if command.runs:
             if not self._ran:
@@ -110,8 +110,7 @@ class BodyGuard:
 
 
 def _nearest(vectors: F64, to: F64) -> F64:
-    """Return rotation vectors of the same rotations that are nearest to the vectors `to`. A returned rotation vector
-    may be longer than π rad."""
+    """Return equivalent rotation vectors that are nearest to the vectors `to`; they may be longer than π rad."""
     length = np.linalg.norm(vectors, axis=1, keepdims=True)
     other = vectors * (1 - 2 * math.pi / np.maximum(length, 1e-9))
     nearer = np.linalg.norm(other - to, axis=1, keepdims=True) < np.linalg.norm(vectors - to, axis=1, keepdims=True)

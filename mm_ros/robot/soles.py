@@ -28,8 +28,8 @@ ESTIMATE = (0.09, 0.23, 0.12, 0.05)
 @dataclass(frozen=True)
 class Sole:
     """Sole of a robot's foot. `points` (N, 3), `ankle` and `ball` are in the axes of the foot's link. `level` is the
-    rotation of this link when the sole is level and the foot points to +x. `height` is the height of the ankle above
-    the sole [m]."""
+    rotation of the foot's link when the sole is level and the foot points to +x. `height` is the height of the ankle
+    above the sole [m]."""
 
     link: str
     points: F64
@@ -45,10 +45,10 @@ def find_sole(
     robot: Robot, links: Sequence[str], zero: dict[str, F64], ankle: F64, leg: float, front: F64,
     stated: dict[str, float],
 ) -> Sole:  # fmt: skip
-    """Find the sole of one foot. `links` starts with the link of the foot, followed by the links that move with it.
-    `zero` has the poses of all links at zero joint angles in the axes of the base; `ankle` is in these axes, too.
-    `front` is the rotation that turns the robot's front to +x. `stated` has the dimensions of the sole from robot.yaml.
-    """
+    """Find the sole of one foot. `links` holds the link of the foot, followed by the links that move with the foot.
+    `zero` has the poses of all links at zero joint angles in the axes of the base; `ankle` is the position of the ankle
+    in the axes of the base. `front` is the rotation that turns the robot's front to +x. `stated` has the dimensions of
+    the sole that robot.yaml states."""
     points, source = _cloud(robot, links, zero, ankle, leg, front)
     if stated:
         depth, toe, heel, half = (
@@ -76,8 +76,8 @@ def find_sole(
 def _cloud(
     robot: Robot, links: Sequence[str], zero: dict[str, F64], ankle: F64, leg: float, front: F64
 ) -> tuple[F64, str]:
-    """Return points of the foot relative to the ankle, with the front along x, and their source: "collision", "mesh" or
-    "estimate"."""
+    """Return points of the foot relative to the ankle, in axes with x to the front, and the source of the points:
+    "collision", "mesh" or "estimate"."""
     for source, collision, meshes in (("collision", True, True), ("mesh", False, True)):
         found = []
         for name in links:
@@ -125,8 +125,8 @@ def _support(points: F64) -> F64:
 
 
 def shape_points(robot: Robot, shape: Shape) -> F64:
-    """Return points on the surface of a shape, in the axes of the shape's link. The returned array is empty for a mesh
-    that cannot be read."""
+    """Return points on the surface of a shape, in the axes of the shape's link. For a mesh that cannot be read, no
+    points are returned."""
     if shape.kind == "mesh":
         points = mesh_points(robot, shape.file)
         points = points * np.array(shape.size) if len(shape.size) == 3 else points
@@ -153,13 +153,13 @@ def _ball() -> F64:
 
 
 def mesh_points(robot: Robot, file: str) -> F64:
-    """Return the vertices of a mesh; the array is empty if the mesh file is missing or cannot be read."""
+    """Return the vertices of a mesh; none if the mesh file is missing or cannot be read."""
     return mesh_of(robot, file)[0]
 
 
 def mesh_of(robot: Robot, file: str) -> tuple[F64, Any]:
-    """Return the vertices and triangles of a mesh. Both returned arrays are empty if the mesh file is missing or cannot
-    be read."""
+    """Return the vertices and triangles of a mesh. If the mesh file is missing or cannot be read, both returned arrays
+    are empty."""
     nothing = np.zeros((0, 3)), np.zeros((0, 3), np.int64)
     path = mesh_path(robot, file)
     if path is None or path.suffix.lower() not in MESH_KINDS or path.stat().st_size > MOST_MESH_BYTES:
@@ -171,6 +171,6 @@ def mesh_of(robot: Robot, file: str) -> tuple[F64, Any]:
     try:
         mesh: Any = trimesh.load(Path(path), force="mesh", process=False, skip_materials=True)
         vertices = np.asarray(mesh.vertices, np.float64).reshape(-1, 3)
-    except Exception:  # A damaged mesh may raise any kind of error; the sole is then estimated.
+    except Exception:  # The library can raise an error of any class for a damaged mesh; the sole is then estimated.
         return nothing
     return (vertices, np.asarray(mesh.faces, np.int64)) if np.isfinite(vertices).all() else nothing

@@ -16,8 +16,8 @@ from mm_ros.robot.names import vote
 SAME_HEIGHT = 0.04  # Maximum position error of mirrored joints, as a share of the length of their chain.
 SHORT_CHAIN = 0.25  # Pairs of chains that are shorter than this share of the longest pair are fingers, eyes or wheels.
 SAME_AXIS = 0.98  # cosine
-AS_LONG = 2.0  # At a branch, a chain continues along a subtree that is longer than the others by this factor.
-BODY_JOINTS = 3  # A joint that mimics another joint belongs to the body if at least this many joints are beyond it.
+AS_LONG = 2.0  # Where a chain branches, it continues along the subtree that is longer than the others by this factor.
+BODY_JOINTS = 3  # A joint that mimics another one belongs to the body if at least this many joints follow it.
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Pair:
     first: tuple[str, ...]
     second: tuple[str, ...]
     lateral: F64  # unit, horizontal
-    middle: float  # coordinate of the mirror plane along `lateral` [m]
+    middle: float  # distance of the mirror plane from the base along `lateral` [m]
     group: int
 
 
@@ -39,7 +39,7 @@ class Tree:
 
     def __post_init__(self) -> None:
         self.zero = self.robot.links({})
-        self.group_of: dict[str, int] = {self.robot.base: 0}  # number of the group of links that move together, by link
+        self.group_of: dict[str, int] = {self.robot.base: 0}  # number of the group of links to which a link belongs
         self.members: list[list[str]] = [[self.robot.base]]
         self.root: list[str] = [""]  # name of the joint that moves each group of links
         self.below: list[list[str]] = [[]]
@@ -65,7 +65,7 @@ class Tree:
     def _drop(self) -> None:
         """Ignore grippers, fingers, and joints that mimic another joint. Mimicking joints of the body, such as coupled
         hips, are kept."""
-        count = dict.fromkeys(self.robot.by_name, 0)  # number of moving joints beyond each joint, seen from the base
+        count = dict.fromkeys(self.robot.by_name, 0)  # number of moving joints that each joint moves
         for j in reversed(self.robot.joints):
             below = self.robot.by_parent.get(j.child, [])
             count[j.name] = sum(count[b.name] + (b.kind in MOVING and b.mimic is None) for b in below)
@@ -73,8 +73,8 @@ class Tree:
             if j.kind not in MOVING:
                 continue
             above = self.robot.by_child.get(j.parent)
-            # If a joint has more joints beyond it than the joint that it mimics, it belongs to the body and is driven
-            # by gears.
+            # A joint that moves more joints than the joint that it mimics is no finger: it belongs to the body and is
+            # driven by gears.
             driven = j.mimic is not None and count[j.name] > count[j.mimic.joint]
             if j.mimic is not None and count[j.name] < BODY_JOINTS and not driven:
                 self.dropped[j.name] = f"mimics {j.mimic.joint}"
@@ -95,8 +95,7 @@ class Tree:
 
     @cached_property
     def tips(self) -> list[list[F64]]:
-        """Points of each group of links: the origins of its links, their centres of mass, and the centres of their
-        shapes."""
+        """Points of each group of links: origins, centres of mass and centres of the shapes of its links."""
         out = []
         for members in self.members:
             points = [self.zero[m][:3] for m in members]
@@ -151,7 +150,7 @@ class Tree:
         if n < 2 or abs(len(a) - len(b)) > 2:
             return None
         if {vote(j).side for j in a} == {vote(j).side for j in b} != {""} and len({vote(j).side for j in a}) == 1:
-            return None  # Both chains are on one side, for example the front and hind leg of an animal.
+            return None  # Both chains are on one side of the robot, for example the front and hind leg of an animal.
         a, b = a[:n], b[:n]
         tolerance = max(0.01, SAME_HEIGHT * max(self.reach(a[0]), self.reach(b[0])))
         apart = np.array([self.points[i] - self.points[j] for i, j in zip(a, b, strict=True)])
@@ -169,8 +168,8 @@ class Tree:
         return None
 
     def _mirrored(self, a: tuple[str, ...], b: tuple[str, ...], lateral: F64, tolerance: float) -> float | None:
-        """Return the coordinate of the plane that mirrors chain a to chain b, or None if no plane does. The plane is
-        normal to `lateral`, and the coordinate is measured along `lateral`."""
+        """Return the distance along `lateral` of the plane that mirrors chain a to chain b, or None if no plane normal
+        to `lateral` does."""
         pa, pb = np.array([self.points[j] for j in a]), np.array([self.points[j] for j in b])
         middle = float(np.median((pa + pb) @ lateral)) / 2
         if abs(float(((pa - pb) @ lateral).mean())) < 1e-3:
@@ -180,7 +179,7 @@ class Tree:
         axes = 2 * (axes @ lateral)[:, None] * lateral - axes
         off = pb - mirrored
         along = (np.abs((axes * others).sum(axis=1)) > SAME_AXIS)[:, None]
-        # Distances along the axis are ignored, because the origin of a joint may be anywhere on its axis.
+        # Distances along a joint's axis are ignored, because the origin of the joint may be anywhere on the axis.
         off = off - along * (off * others).sum(axis=1)[:, None] * others
         return middle if float(np.linalg.norm(off, axis=1).max()) < tolerance else None
 

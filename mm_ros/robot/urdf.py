@@ -57,7 +57,7 @@ def parse_urdf(text: str, source: str = "URDF") -> Robot:
 
 
 def ordered_joints(joints: list[RobotJoint], base: str, source: str) -> tuple[RobotJoint, ...]:
-    """Return the joints in an order in which the parent of each joint comes before the joint."""
+    """Sort the joints so that each joint comes after the joint that moves its parent link."""
     by_parent: dict[str, list[RobotJoint]] = {}
     for j in joints:
         by_parent.setdefault(j.parent, []).append(j)
@@ -74,8 +74,8 @@ def ordered_joints(joints: list[RobotJoint], base: str, source: str) -> tuple[Ro
 
 
 def _in_file_order(joints: list[RobotJoint], order: dict[str, int], base: str) -> tuple[RobotJoint, ...]:
-    """Return the joints in the order of the file, if each joint comes after its parent there. Robot controllers often
-    use the order of the joints in the file."""
+    """Return the joints in the order of the robot file, which robot controllers often use, unless a joint comes before
+    its parent there."""
     by_file = sorted(joints, key=lambda j: order[j.name])
     known = {base}
     for j in by_file:
@@ -92,7 +92,7 @@ def _joint(e: Element, source: str) -> RobotJoint:
     if parent is None or child is None:
         raise MmRosError(f"{where} lacks its <parent> or <child>")
     axis, limit, mimic = e.find("axis"), e.find("limit"), e.find("mimic")
-    # Only moving joints need an axis. CAD programs write the axis "0 0 0" for fixed joints.
+    # Fixed joints need no axis, and CAD programs write the axis "0 0 0" for them.
     along = numbers(axis, "xyz", where) if axis is not None and kind in MOVING else np.array([1.0, 0.0, 0.0])
     length = float(np.linalg.norm(along))
     if not 1e-9 < length < math.inf:

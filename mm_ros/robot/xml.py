@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 MOST_BYTES = 32 << 20
 MOST_LINKS = 2000
 MOST_DEPTH = 400
-FARTHEST_M = 1000.0  # largest allowed number in a robot file, because the square of a very large number overflows
+FARTHEST_M = 1000.0  # Larger numbers in a robot file are refused, because the square of a very large number overflows.
 
 
 def file_text(path: str | Path) -> str:
-    """Return the text of a robot file. Raise MmRosError with the reason if the file cannot be read."""
+    """Return the text of a robot file. Raise MmRosError with the reason if the robot file cannot be read."""
     path = Path(path)
     if not path.exists():
         raise MmRosError(f"{path}: there is no such file")
