@@ -8,13 +8,13 @@ from mm_ros.body.types import F64
 from mm_ros.facing import fitted
 from mm_ros.maths.rotations import wrap_angle
 
-UNTURNED = (1.0, 0.0, 0.0, 0.0)  # quaternion of no rotation
+UNTURNED = (1.0, 0.0, 0.0, 0.0)  # identity quaternion, which stands for no rotation
 
 
 class MountedTracker:
     """Measures the facing by one body tracker on the waist or a foot.
 
-    The facing is the yaw of the tracker since its first sample, plus the learned facing of the body at that sample.
+    The facing is the tracker's change of yaw since its first sample, plus the body's learned facing at this sample.
     """
 
     def __init__(self, role: int) -> None:

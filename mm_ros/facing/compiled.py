@@ -1,9 +1,9 @@
 """The networks of facing and steps that are part of the package, each as one compiled function.
 
-A compiled function is faster than onnxruntime. onnxruntime needs about half a microsecond for each node of the graph,
-and reads the weights of the facing network twice, the second time for the mirrored input. `compiled` recognizes the
-graphs that `mm_ros train orientation` and `mm_ros train steps` write. Networks with other graphs run in onnxruntime.
-The outputs of a compiled function and of onnxruntime differ by at most 1e-6.
+A compiled function is faster than onnxruntime, which needs about half a microsecond for each node of the graph, and
+reads the weights of the facing network twice, the second time for the mirrored input. The function `compiled`
+recognizes the graphs that `mm_ros train orientation` and `mm_ros train steps` write. Networks with other graphs run in
+onnxruntime. The outputs of a compiled function and of onnxruntime differ by at most 1e-6.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Network(Protocol):
 def compiled(nodes: list[bytes], weights: dict[str, NDArray[Any]]) -> Network | None:
     """Return the compiled network of an ONNX graph, or None if no class of this module computes this graph."""
     if numba.config.DISABLE_JIT:
-        return None  # without compilation these functions would need half a second per frame
+        return None  # without compilation, a network would need half a second per frame
     kinds: dict[str, Callable[[dict[str, NDArray[Any]]], Network]] = {FACING: Ensemble, STEPS: Layers}
     graph = hashlib.blake2b(b"".join(nodes), digest_size=8).hexdigest()
     try:
@@ -105,7 +105,7 @@ class Layers:
             raise ValueError("another size of a layer")
         if w["ones"].tolist() != [1, 1] or w["time"].tolist() != [0]:
             raise ValueError("another division of the state")
-        # The matrices of a GRU have one row per output. The matrices are transposed for `add_row`.
+        # The matrices of a GRU have one row per output; `add_row` needs their transposes, with one row per input.
         turned = {name: w[name][0].T if name.startswith(("into", "back")) else w[name] for name in shapes}
         self._weights: Any = tuple(np.ascontiguousarray(values, np.float32) for values in turned.values())
         self._limits = np.array([w["low"][0], w["high"][0]], np.float32)
@@ -174,7 +174,7 @@ def run_layers(
 @njit
 def gru(x: Any, h: Any, into: Any, back: Any, bias: Any, now: Any) -> None:
     """Compute one step of a GRU layer as ONNX defines it: read the input `x` and the state `h` (R,), and write the new
-    state `now` (R,). The first half of `bias` (6 R,) is the bias of the input, the second half that of the state.
+    state `now` (R,). The first half of `bias` (6 R,) is the bias of the input, the second half the bias of the state.
     """
     memory = len(h)
     heard, own = bias[: 3 * memory].copy(), bias[3 * memory :].copy()
@@ -237,8 +237,8 @@ def run_ensemble(
 
 @njit
 def remember(h: Any, heard: Any, own: Any, bias: Any, now: Any) -> None:
-    """Write the new state `now` of a GRU cell with the state `h`. `heard` and `own` are the parts of the activations of
-    both gates and of the new value that come from the inputs and from the state.
+    """Write the new state `now` of a GRU cell with the state `h`. The activations of both gates and of the new value
+    are sums of `heard`, which comes from the inputs, and `own`, which comes from the state.
     """
     memory = h.shape[1]
     for r in range(ROWS):

@@ -16,14 +16,14 @@ QUICK_ERROR = 0.1  # facing error [rad] at which the half-life of the facing smo
 SIGMA_GROWTH_RATE = 0.5  # rate [rad/s] at which the standard deviation of the facing grows while the headset is lost
 
 # filter.py, fusion.py
-OUTLIER = 1.5  # maximum difference of a measured facing from the filter that is used, in standard deviations
+OUTLIER = 1.5  # a measured facing is limited to this distance from the filtered facing, in standard deviations
 SMALLEST_SIGMA = 0.09  # minimum standard deviation of the predicted facing [rad]; networks underestimate their error
 MAX_STEP = 0.06  # maximum change of the facing correction from one frame to the next [rad]
-CORRELATED = 0.8  # share of a picture's facing error that the next pictures have, too
+CORRELATED = 0.8  # share of a picture's facing error that also appears in the next pictures
 BIAS_LASTS_S = 0.8  # correlation time of the facing error of the camera's landmarks
-# half-life of the mean strain; the strain of a picture is its squared difference from the filter over the variance
+# half-life of the mean strain; the strain is a picture's squared facing difference from the filter / its variance
 STRAIN_HALFLIFE_S = 8.0
-WORST_STRAIN = 12.0  # maximum strain of one picture, so that a single picture does not raise the mean strain for long
+WORST_STRAIN = 12.0  # maximum strain of one picture, which limits how long the picture raises the mean strain
 
 # body_trackers.py: standard deviation of the facing that each body tracker measures [rad], and its correlation time
 TRACKER_SIGMA: dict[int, float] = {WAIST_ROLE: 0.035, LEFT_FOOT_ROLE: 0.30, RIGHT_FOOT_ROLE: 0.30}
@@ -42,18 +42,18 @@ NOISE_PRIOR_S = 1.0  # duration of an observation that has the same weight as th
 NOISE_START, NOISE_FLOOR, NOISE_CEILING = (0.08, 0.04, 0.04), (0.015, 0.008, 0.008), (0.20, 0.12, 0.12)
 # error that turns all landmarks of a picture together [rad]: the assumed error, and its limits
 TURN_START, TURN_FLOOR, TURN_CEILING = 0.08, 0.02, 0.4
-# factors on squared residuals along the line of sight, across it and in height, for the freedom that the fit has
+# factors on squared residuals of landmarks (depth, lateral, height), which the fit of yaw and shift has made smaller
 LOST_TO_FIT = np.array([2.0, 2.0, 1.5])
 
 # camera/camera.py: pictures that are rejected
-MISFIT = 5.0  # ratio of the squared residual of a picture to the usual one above which the picture is rejected
-TURNED = 16.0  # ratio of the squared yaw difference of a picture to the usual one above which the picture is rejected
-# maximum squared residual of the nose and wrists of the user, as a share of their squared spread
+MISFIT = 5.0  # a picture is rejected above this ratio of its squared residual to the usual squared residual
+TURNED = 16.0  # a picture is rejected above this ratio of its squared yaw difference to the usual one
+# maximum squared residual of nose and wrists, as a share of their squared spread, if the person is the user
 UNEXPLAINED = 0.2
 FLIP_PENALTY = 6.0  # additional cost of reading a picture as flipped: −2 log p for a probability p of 1/20
 FAR_OFF = 9.0  # maximum cost of a facing that is far from the predicted facing
 CLEAR = 3.0  # minimum difference in cost for which a picture is read as flipped instead of as received
-FLIP_AT_MOST_S = 0.5  # maximum time for which pictures are read as flipped
+FLIP_AT_MOST_S = 0.5  # maximum time for which successive pictures are read as flipped
 UNSURE = 0.2  # maximum standard deviation of the camera's yaw [rad] at which the facing is measured
 LOST_AFTER_S = 3.0  # time without a fitting picture after which the camera counts as moved
 STEEPEST = 0.9  # maximum pitch of the camera, upwards or downwards [rad]
@@ -62,15 +62,15 @@ STEEPEST = 0.9  # maximum pitch of the camera, upwards or downwards [rad]
 # SURELY_PLACED is the maximum standard deviation of the camera's yaw by resection [rad] at which the hands need not
 # confirm that the person in the picture is the user.
 SURELY_PLACED = 0.06
-# assumed distance of the user from the camera [m], and the duration of observation that has the same weight [s]
+# assumed distance of the user from the camera [m]; it has the weight of this duration of observation [s]
 GUESSED_M, GUESS_COUNTS_S = 3.0, 0.02
-ELSEWHERE_M = 0.5  # maximum miss of the user [m]; a person with a larger miss is somebody else
-ELSEWHERE = 4.0  # maximum ratio of the user's miss to the usual miss; a person with a larger miss is somebody else
-PLACE_NEEDED_S = 1.0  # minimum time of observation from which the resection gives a result
-SCATTERED_M = 0.4  # maximum usual miss [m] of pictures that show only the user
-MISS_M = 0.05  # minimum of the usual miss that the resection assumes [m]
-MISS_LASTS_S = 1.0  # correlation time of the miss
-FIELD_OF_VIEW_ERROR = 0.025  # error of the camera's yaw by lens distortion and by an inexact field of view [rad]
+ELSEWHERE_M = 0.5  # maximum distance [m] from the user's nose to the ray of a person's nose, if the person is the user
+ELSEWHERE = 4.0  # maximum ratio of the distance from nose to ray to the usual distance, if the person is the user
+PLACE_NEEDED_S = 1.0  # minimum time of observation by which resection gives a camera yaw
+SCATTERED_M = 0.4  # maximum usual distance [m] from nose to ray in pictures that show only the user
+MISS_M = 0.05  # standard deviation [m] of the distance from nose to ray in addition to the observed one
+MISS_LASTS_S = 1.0  # correlation time of the distance from nose to ray
+FIELD_OF_VIEW_ERROR = 0.025  # error of the resected camera yaw by lens distortion and an inexact field of view [rad]
 
 # camera/offsets.py
 OFFSETS_SIGMA_M = 0.04  # standard deviation of the error of the calibrated offsets of nose and wrists
@@ -79,7 +79,7 @@ OFFSETS_HALFLIFE_S = 60.0  # half-life with which old pictures lose weight for t
 OFFSETS_LARGEST_M = 0.15  # maximum of each coordinate of a learned offset
 
 # camera/timing.py
-SURELY_M2 = 1e-5  # added to the variance of the difference between a signal of the camera and of the trackers
+SURELY_M2 = 1e-5  # variance [m²] that is added to the variance of the difference between signals of camera and trackers
 # half-lives of the mean differences between the signals of camera and trackers, and of the variances around them
 MEAN_HALFLIFE_S, SPREAD_HALFLIFE_S = 2.0, 12.0
 LATENCY_NEEDED_S = 3.0  # minimum time with landmarks before their latency is estimated

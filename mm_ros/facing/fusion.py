@@ -1,7 +1,7 @@
 """Correction of the predicted facing by camera landmarks and by body trackers on waist and feet.
 
-A filter estimates the error of the predicted facing from the measured facings (facing/filter.py). Without measurements
-the stage returns the predicted facing unchanged. docs/fusion.md explains the method.
+A filter estimates the error of the predicted facing from the measured facings (facing/filter.py). If nothing is
+measured, the returned facing is the predicted one. docs/fusion.md explains the method.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class FusionSettings(Settings):
               "the estimate is steadier, but follows a moved camera later.", "s", 1.0, 600.0
     )
     latency: float = setting(
-        0.0, "Time from a picture to the stamp of its landmarks, until this time has been measured "
-             "(`measure_latency`).", "s", -0.1, 0.5
+        0.0, "Assumed time from a picture to the stamp of its landmarks, until `measure_latency` has measured it.",
+        "s", -0.1, 0.5
     )
     measure_latency: bool = setting(True, "If true, the latency of landmarks is measured from the motion of the hands.")
     learn_offsets: bool = setting(
@@ -191,8 +191,8 @@ class FusionStage:
         self._offset += min(max(self._filter.error - self._offset, -limit), limit)
 
     def _offsets(self) -> F64:
-        """Return (3, 7). Each row is for one device: the offset of nose or wrist in the axes of its joint [m], and the
-        rotation of this joint in the axes of the device.
+        """Return an array (3, 7) with one row per device: the offset of nose or wrist in the axes of its joint [m], and
+        the rotation of this joint in the axes of the device.
         """
         c = self.calibration
         if self._offsets_of is not c:
@@ -237,7 +237,7 @@ class FusionStage:
         """Return a factor of at least 1 for the standard deviation of the facing that a picture measures.
 
         The factor is above 1 while pictures differ from the filter by more than their variance explains. A large
-        difference is taken as an error of the camera, not of the network.
+        difference is attributed to the camera, not to the network.
         """
         d = self._filter.difference(measured.yaw, facing) ** 2 / self._filter.variance(measured.sigma)
         dt = min(max(t - self._judged_s, 0.0), 0.2)

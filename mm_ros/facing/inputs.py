@@ -2,7 +2,7 @@
 
 All inputs are in axes with x in the heading of the headset, so the axes of the room have no effect on a network.
 Averages over up to 15 s describe the past to the network. The averages are stored in room axes, so that a turn of the
-head does not change them. At each frame the averages are rotated into the axes of the heading.
+head does not change them, and rotated into the axes of the heading at each frame.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from mm_ros.body.types import F32, F64
 from mm_ros.maths.jit import njit
 
-TAUS: tuple[float, ...] = (0.05, 0.15, 0.5, 1.5, 5.0, 15.0)  # time constants of the averages [s]
+TAUS: tuple[float, ...] = (0.05, 0.15, 0.5, 1.5, 5.0, 15.0)  # time constants [s] of the averages over past frames
 _TAUS = np.array(TAUS)
 
-# The blocks of the inputs in their order, each with its size. `layout_hash` hashes these texts. If a text changes,
-# networks that were trained before the change are refused.
+# The blocks of the network inputs in their order, each with its size. `layout_hash` hashes the texts of the blocks, so
+# networks that were trained before the change of a text are refused.
 BLOCKS: tuple[tuple[str, int], ...] = (
     ("head: forward and up axis (heading frame)", 6),
     ("head: velocity / height", 3),
@@ -62,14 +62,14 @@ def mirror() -> tuple[NDArray[np.int64], F32]:
 # and the previous prediction (two axes, 6).
 PAPER_INPUTS = 3 * 12 + 6
 
-# The memory holds the ages [s] of the averages of head and hands, the heading, whether a frame has been read, and the
-# averages by time constant and channel.
+# The array `memory` holds the ages [s] of the averages of head and hands, the heading, whether a frame has been read,
+# and the averages by time constant and channel.
 MEMORY = 6 + len(TAUS) * CHANNELS
 _AGE, _HEADING, _STARTED, _AVERAGES = 0, 3, 5, 6
 
 
 def layout_hash() -> str:
-    """Return the hash of the input layout. A network that was trained for another layout has another hash."""
+    """Return the hash of the input layout. A network that was trained for another input layout has another hash."""
     text = f"facing inputs 1\n{TAUS}\n" + "\n".join(f"{name} {n}" for name, n in BLOCKS)
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
@@ -148,8 +148,8 @@ def inputs_step(
 ) -> tuple[float, float]:  # fmt: skip
     """Write the inputs of one frame to `out` (INPUTS,), update `memory`, and return the heading (cos, sin).
 
-    The first three rows of the arrays are head, left hand and right hand. `dt` is the time since the last frame [s]; it
-    is 0 for the first frame.
+    The first three rows of the arguments are head, left hand and right hand. `dt` is the time since the last frame [s];
+    it is 0 for the first frame.
     """
     if memory[_STARTED] == 0:
         memory[_HEADING], memory[_HEADING + 1], memory[_STARTED] = 1.0, 0.0, 1.0
@@ -205,7 +205,7 @@ def _averages_turned(memory: F64, c: float, s: float, out: F64) -> None:
         m, o = _AVERAGES + k * CHANNELS, 50 + k * CHANNELS
         for i in range(CHANNELS):
             out[o + i] = memory[m + i]
-        for i in (0, 2, 6, 9, 11, 14):  # indices of the averages that are the x of a horizontal vector (x, y)
+        for i in (0, 2, 6, 9, 11, 14):  # indices of the x components of horizontal vectors
             x, y = memory[m + i], memory[m + i + 1]
             out[o + i], out[o + i + 1] = c * x + s * y, -s * x + c * y
 
@@ -234,7 +234,7 @@ def inputs_sequence(
 ) -> None:  # fmt: skip
     """Write the inputs of a whole clip to `out` (F, INPUTS) and the headings [rad] to `headings` (F,).
 
-    The arrays have F frames, and `dt` (F,) is the time since the frame before [s].
+    The arguments have F frames; `dt` (F,) holds the times [s] since the frame before.
     """
     memory = np.zeros(MEMORY)
     row = np.empty(INPUTS)

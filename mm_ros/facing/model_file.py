@@ -56,7 +56,7 @@ def metadata_of(opened: ort.InferenceSession, path: Path) -> dict[str, str]:
 
 @contextmanager
 def runnable(path: Path) -> Iterator[None]:
-    """Return a context that reports every failure inside it as an error in the network file `path`."""
+    """Raise MmRosError, which names the network file `path`, for every exception inside this context."""
     try:
         yield
     except MmRosError:
@@ -67,7 +67,7 @@ def runnable(path: Path) -> Iterator[None]:
 
 
 def graph_of(path: Path) -> tuple[list[bytes], dict[str, NDArray[Any]]]:
-    """Return the serialized nodes of an ONNX file, and its weights by name. onnxruntime must have accepted the file."""
+    """Return the serialized nodes and, by name, the weights of an ONNX file that onnxruntime has accepted."""
     nodes, weights = [], {}
     for number, graph in _fields(path.read_bytes()):
         for part, content in _fields(graph) if number == 7 else ():
@@ -111,7 +111,7 @@ class OnnxModel:
     """ONNX network with float32 inputs and outputs, and the texts `metadata` that its training wrote.
 
     The constructor refuses a network of another `kind` or input `layout`; an empty text accepts any network. A
-    recurrent network (`remembers` is true) takes and returns a state. For other networks the state is None.
+    recurrent network (`remembers` is true) takes and returns a state, which is None for other networks.
     """
 
     def __init__(self, path: Path | str, kind: str = "", layout: str = "") -> None:
@@ -137,7 +137,7 @@ class OnnxModel:
     def _recognized(self) -> Network | None:
         try:
             return compiled(*graph_of(self.path))
-        except (IndexError, KeyError, ValueError):  # the file was not written by the training of mm_ros
+        except (IndexError, KeyError, ValueError):  # the training of mm_ros did not write this file
             return None
 
     @property
@@ -145,7 +145,7 @@ class OnnxModel:
         return self.metadata["layout_hash"]
 
     def nothing(self) -> F32 | None:
-        """Return the state with which a recurrent network starts. For a network without state, return None."""
+        """Return the state with which a recurrent network starts, or None for other networks."""
         return np.zeros(self._shape, np.float32) if self.remembers else None
 
     def step(self, inputs: F32, remembered: F32 | None, tick: bool) -> tuple[F32, F32 | None]:
@@ -162,7 +162,7 @@ class OnnxModel:
         return out, now
 
     def sequence(self, inputs: F32, dt: F64) -> F32:
-        """Return the outputs (F, K) for inputs (F, D) of F frames. `dt` (F,) is the time since the frame before [s]."""
+        """Return the outputs (F, K) for F frames with the inputs (F, D) and the time steps `dt` (F,) [s]."""
         if not self.remembers:
             return self.step(inputs, None, True)[0]
         remembered, since, rows = self.nothing(), np.inf, []
@@ -206,7 +206,7 @@ class OnnxModel:
 
 
 def load_facing_model(settings: OrientationSettings) -> OnnxModel | None:
-    """Load the network that the settings select. For the predictor `hmd_forward`, which uses no network, return None.
+    """Load the network that `settings` select, or return None for the predictor `hmd_forward`, which uses no network.
 
     All avatars of a process share one network, because the object of the network keeps no state between two steps.
     """

@@ -33,7 +33,7 @@ PREDICTORS = ("network", "paper", "hmd_forward")
 
 
 class FacingModel(Protocol):
-    """A network that maps inputs (1, D) to outputs (1, K). `layout` is the hash of the input layout of its training.
+    """A network that maps inputs (1, D) to outputs (1, K). `layout` is the hash of the input layout in its training.
 
     The method `nothing` returns the state with which a recurrent network starts. A recurrent network updates its state
     only at ticks, which are at least `tick_s` seconds apart.
@@ -85,7 +85,7 @@ class OrientationSettings(Settings):
     )
 
 
-UNKNOWN_SIGMA = 1.8  # standard deviation of a facing about which nothing is known [rad]
+UNKNOWN_SIGMA = 1.8  # standard deviation [rad] of a completely unknown facing
 
 
 class OrientationStage:
@@ -195,7 +195,7 @@ class OrientationStage:
         if self._yaw is None or self.settings.predictor != "network":
             before, self._yaw = self._yaw, float(rot.wrap_angle(target))
             self._rate = rate
-            if self.settings.predictor == "paper":  # the paper's network does not predict the rate
+            if self.settings.predictor == "paper":  # the paper's network does not predict the rate of the facing
                 self._rate = 0.0 if before is None or dt <= 0 else float(rot.wrap_angle(target - before)) / dt
             return
         if dt <= 0:  # after a gap in the frames, the first frame keeps the yaw from before the gap
@@ -225,9 +225,9 @@ def lost_step(lost: F64, state: NDArray[np.uint8], dt: float) -> None:
 def limited_belief(relative: float, lost: F64, one: float, none: float) -> float:
     """Limit the angle `relative` [rad] between facing and headset while hands are lost.
 
-    Without the hands, the network is for some people worse than the direction of the headset. But the memory of the
-    network is valid for some seconds after the hands are lost. Therefore the limit starts at π and decreases with a
-    half-life of one second. The limit decreases to `one` [rad] if one hand is lost, and to `none` [rad] if both are.
+    For some people, the network without hands is worse than the direction of the headset, but the memory of the network
+    is valid for some seconds after the loss of the hands. The limit of the angle therefore starts at π and decreases
+    with a half-life of one second, to `one` [rad] if one hand is lost, and to `none` [rad] if both hands are lost.
     """
     limit = min(
         one + (math.pi - one) * 0.5 ** max(lost[0], lost[1]), none + (math.pi - none) * 0.5 ** min(lost[0], lost[1])
@@ -255,7 +255,7 @@ def follow_step(
     """
     lead = rate * dt
     error = (target - yaw - lead + math.pi) % (2 * math.pi) - math.pi
-    # A large error of the yaw is not noise. Therefore a larger error is corrected with a shorter half-life.
+    # A large error of the yaw is not noise, and is therefore corrected with a shorter half-life.
     pull = dt * (1 + (error / fitted.QUICK_ERROR) ** 2)
     share = 1.0 - 0.5 ** (pull / halflife) if halflife > 0 else 1.0
     limit = min(max_rate * dt, max_step)

@@ -1,10 +1,10 @@
 """Estimates the yaw and pitch of the camera by alignment of camera landmarks (nose and wrists) with the trackers.
 
-Fletcher 2023 computes the pitch of the camera, and then its yaw and horizontal shift, by constrained least squares. The
-camera does not move. Therefore this module keeps the sums of the least squares over time, which averages the noise of
+Fletcher 2023 computes the pitch of the camera, and then its yaw and horizontal shift, by constrained least squares.
+Because the camera does not move, this module keeps the sums of the least squares over time, which averages the noise of
 single pictures. The sums are the matrix H = Σ w r qᵀ with weights w, where r is a point in room axes and q the same
 point in camera axes, both relative to their mean. For a given pitch and G = H Ry(pitch)ᵀ, the best yaw is atan2(G₁₀ −
-G₀₁, G₀₀ + G₁₁). The estimated pitch is the one at which both sets of points agree best. The noise of the landmarks has
+G₀₁, G₀₀ + G₁₁). The estimated pitch is the one at which the points r and q agree best. The noise of the landmarks has
 zero mean in H, so the noise causes no constant error of the result.
 """
 
@@ -19,7 +19,7 @@ from mm_ros.body.types import F32, F64
 from mm_ros.facing import fitted
 from mm_ros.maths.jit import njit
 
-POINTS = 3  # nose, left wrist, right wrist
+POINTS = 3  # number of aligned points: nose, left wrist and right wrist
 PITCH_STEPS = 24
 GOLDEN = 0.6180339887498949  # golden ratio minus 1, for the golden-section search of the pitch
 
@@ -36,7 +36,7 @@ def turned(p: F64, yaw: float, pitch: float, out: F64) -> None:
 
 @njit
 def _gain(h: F64, pitch: float) -> tuple[float, float]:
-    """Return how well room and camera agree at the given pitch, and the best yaw [rad] for this pitch."""
+    """Return how well points of room and camera agree for a camera pitch, and the best yaw [rad] for this pitch."""
     c, s = math.cos(pitch), math.sin(pitch)
     across = c * h[1, 0] + s * h[1, 2] - h[0, 1]
     along = c * h[0, 0] + s * h[0, 2] + h[1, 1]
@@ -50,7 +50,7 @@ def best_yaw(h: F64, pitch: float) -> float:
 
 @njit
 def best_pitch(h: F64, low: float, high: float) -> float:
-    """Return the pitch [rad] with which room and camera agree best, by a scan and a golden-section search."""
+    """Return the camera pitch [rad] for which points of room and camera agree best, by a golden-section search."""
     step = (high - low) / PITCH_STEPS
     best, at = -1e300, low
     for i in range(PITCH_STEPS + 1):
@@ -115,7 +115,7 @@ def residuals(
 ) -> tuple[float, float, float, float]:
     """Return the mean squared residuals of the centred points along the line of sight, across it and in height [m²].
 
-    The fourth value is the spread: the mean squared horizontal distance of the points `room` from their mean [m²].
+    The last value is the spread: the mean squared horizontal distance of the points `room` from their mean [m²].
     """
     r, q, back = np.empty_like(room), np.empty_like(camera), np.empty_like(camera)
     centred(room, w, r)

@@ -1,8 +1,8 @@
-"""Computes the inputs and decodes the outputs of the two networks of BlazePose (Bazarevsky et al. 2020).
+"""Computes the inputs and decodes the outputs of the two networks of BlazePose (Bazarevsky 2020).
 
-The steps and constants are those of the graphs pose_detection and pose_landmark of MediaPipe 0.10. Therefore the same
-networks give the same landmarks as in MediaPipe. Pixels have x to the right and y down, and the first pixel is (0, 0).
-A region is a rotated square of the picture around the person.
+The steps and constants are those of the graphs pose_detection and pose_landmark of MediaPipe 0.10, so that the networks
+give the same landmarks as in MediaPipe. Pixels are numbered from (0, 0), with x to the right and y down. A region is a
+rotated square of the picture around the person.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ STRIDES = (8, 16, 32, 32, 32)
 ANCHORS_A_CELL = 2
 OVERLAP = 0.3  # intersection over union above which two boxes show one person
 REGION_SCALE = 1.25  # ratio of the side of the region to the diameter of the circle around the person
-# A landmark is refined by the cells of the heatmap up to this distance [cells], if their peak is at least this high.
+# A landmark is refined by heatmap cells up to REFINE_WINDOW cells away, if their highest value is at least REFINE_FROM.
 REFINE_WINDOW, REFINE_FROM = 3, 0.5
-RAW_LANDMARKS = 39  # the landmark network returns 33 landmarks, two points of a circle, and four points not used here
+RAW_LANDMARKS = 39  # the landmark network returns 33 landmarks, two points of a circle, and four unused points
 MIDDLE, RIM = 33, 34
 
 

@@ -24,7 +24,7 @@ class Measurement(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """The facing that the filter predicts. This facing distinguishes a flipped picture from a turned body."""
+    """The facing that the filter predicts, which distinguishes a flipped picture from a turned body."""
 
     yaw: float
     sigma: float
@@ -78,10 +78,8 @@ class Camera:
 
     @property
     def _aligned_variance(self) -> float:
-        """Variance [rad²] of the camera yaw by nose and wrists.
-
-        This variance depends on the noise and spread of nose and wrists, and on the error that turns all landmarks
-        together.
+        """Variance [rad²] of the camera yaw by nose and wrists, which depends on their noise and spread, and on the
+        error that turns all landmarks together.
         """
         if self._spread <= 1e-9:
             return 1e6
@@ -119,8 +117,8 @@ class Camera:
     def see(self, t: float, seen: Landmarks, room: F64, tracked: F64, expected: Expected) -> Measurement | None:
         """Return the facing in one picture, and update the estimates by this picture.
 
-        The result is None while the pose of the camera is not known, and for a rejected picture. `room` (3, 3) holds
-        the positions of nose and wrists by the trackers at the time of the picture. `tracked` (3,) is 1 for a
+        The returned facing is None while the pose of the camera is not known, and for a rejected picture. `room` (3, 3)
+        holds the positions of nose and wrists by the trackers at the time of the picture. `tracked` (3,) is 1 for a
         tracked nose or wrist, and else 0.
         """
         dt = USUAL_STEP_S if self._last is None else min(max(t - self._last, 0.0), 0.2)
@@ -194,8 +192,8 @@ class Camera:
         return Fit(float(wrap_angle(yaw - self.yaw)), variance, np.array(miss2) * fitted.LOST_TO_FIT)
 
     def _judge(self, readings: tuple[Picture, ...], fits: list[Fit], expected: Expected) -> int | None:
-        """Return the index of the reading (as received or flipped) with the lowest cost. Return None if this reading
-        does not fit the trackers, or if it is flipped and its cost is not clearly lower.
+        """Return the index of the reading (as received or flipped) with the lowest cost. Return None if the best
+        reading does not fit the trackers, or if it is flipped and its cost is not clearly lower.
         """
         misfits = [float((f.miss2 / self.noise**2).mean()) for f in fits]
         turns = [f.turn**2 / (f.variance + self.turn**2 + self.sigma**2) for f in fits]
@@ -210,10 +208,9 @@ class Camera:
         return k
 
     def _count_rejected(self, dt: float) -> bool:
-        """Add `dt` to the time of rejected or flipped pictures. Return true if the picture must not be used.
-
-        A moved camera can have the same effect as flipped pictures. Therefore the estimates are reset after the time
-        `LOST_AFTER_S`.
+        """Add `dt` to the time of rejected or flipped pictures. Return true if the picture must not be used. The
+        estimates are reset after the time `LOST_AFTER_S`, because a moved camera can have the same effect as flipped
+        pictures.
         """
         self._rejected_s += dt
         if self._rejected_s > fitted.LOST_AFTER_S:
@@ -276,15 +273,15 @@ class Camera:
     def _facing(self, points: F64, visibility: F32, ray: float, fit: Fit) -> Measurement | None:
         """Return the facing by hips and shoulders, weighted by their length, visibility and noise.
 
-        An error that turns all landmarks together also turns nose and wrists. The part of this error that nose and
-        wrists show is removed from the facing.
+        An error that turns all landmarks together also turns nose and wrists, so the turn of nose and wrists shows part
+        of the error, which is removed from the facing.
         """
         lines = self._lines(points)
         length = np.linalg.norm(lines, axis=1)
         seen = visibility[LINES].reshape(2, 2).min(1)
         sight = self.yaw + ray
         across = np.array([-math.sin(sight), math.cos(sight)])
-        # The value is 1 for a line between the hips or shoulders that is perpendicular to the line of sight.
+        # `depth_share` is 1 if the line between the hips or shoulders is perpendicular to the line of sight.
         depth_share = (lines @ across / np.maximum(length, 1e-6)) ** 2
         noise2 = depth_share * self.noise[0] ** 2 + (1 - depth_share) * self.noise[1] ** 2
         across2 = 2 * fitted.TRUNK_NOISE**2 * noise2 / np.maximum(length, 0.05) ** 2

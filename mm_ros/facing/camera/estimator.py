@@ -17,8 +17,8 @@ from mm_ros.facing.camera.one_euro import OneEuro
 Network = Callable[[F32], list[F32]]
 # minimum cutoff [Hz] of the one-euro filter, and its increase with the speed [Hz per m/s]; the values are MediaPipe's
 SMOOTH_SLOWEST, SMOOTH_QUICKNESS = 0.1, 40.0
-VISIBILITY_SHARE = 0.1  # share of a new picture in the smoothed visibility; the value is MediaPipe's
-GAP_S = 0.5  # time between two pictures above which the smoothing starts anew
+VISIBILITY_SHARE = 0.1  # share of a new picture in the smoothed visibility of landmarks; the value is MediaPipe's
+GAP_S = 0.5  # maximum time between two pictures; the smoothing of landmarks starts anew after a longer time
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def load_networks(threads: int = 1) -> Networks:
 
 
 class BlazePose:
-    """Returns the landmarks of the most confidently detected person, and then of the same person while visible."""
+    """Returns the landmarks of the most confidently detected person, and of the same person in the next pictures."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class BlazePose:
         self._networks = networks
         self.min_detection_confidence, self.min_presence_confidence = min_detection_confidence, min_presence_confidence
         self._smooth = OneEuro(SMOOTH_SLOWEST, SMOOTH_QUICKNESS) if smooth else None
-        self.detections = 0  # number of pictures that were searched for a person as a whole
+        self.detections = 0  # number of pictures that the detection network has searched for a person
         self.reset()
 
     def reset(self) -> None:

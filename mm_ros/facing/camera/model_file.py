@@ -17,8 +17,8 @@ from mm_ros.base.files import write_whole
 from mm_ros.base.own_python import module_command
 from mm_ros.body.types import F32
 
-# This is the last version of MediaPipe whose wheel contains the networks. The wheel is only unpacked, so its Python
-# version and platform do not matter.
+# The last version of MediaPipe whose wheel contains the networks. The wheel is only unpacked, so its Python version and
+# platform do not matter.
 WHEEL = "mediapipe==0.10.21"
 DOWNLOAD = ("--no-deps", "--only-binary=:all:", "--python-version", "3.11", "--platform", "manylinux_2_28_x86_64")
 LARGEST = 64 << 20  # maximum size of a network file that is read [bytes]; the larger network has 6 million bytes

@@ -1,12 +1,12 @@
 """Learns the offsets of nose and wrists relative to headset and controllers, as corrections of the calibration.
 
-The nose and the wrists have two positions: one by the landmarks of a picture, and one by headset, controllers and
-calibration. Each picture shows the differences between both positions, except for a common shift of all points. In the
-axes of the devices, the offsets are the solution of a linear least-squares problem with nine unknowns. Old pictures
-lose weight in this problem, and ridge regression keeps the solution near the calibration. A tenth unknown is the body
-size that the pose estimator assumes, relative to the user's body. Without this unknown, an error of the size would be
-learned as offsets. The learned offsets help little after an exact calibration, but clearly after a calibration with an
-error of 10 cm (docs/fusion.md).
+The positions of nose and wrists are measured twice: by the landmarks of a picture, and by headset, controllers and
+calibration. Each picture shows the differences of both measurements, except for a common shift of all points. In the
+axes of the devices, the offsets are the solution of a linear least-squares problem with nine unknowns. In the
+least-squares problem, old pictures lose weight, and ridge regression keeps the solution near the calibration. A tenth
+unknown is the body size that the pose estimator assumes, relative to the user's body, so that an error of the size is
+not learned as offsets. The learned offsets help little after an exact calibration, but clearly after a calibration with
+an error of 10 cm (docs/fusion.md).
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Offsets:
     def learn(self, rotations: F64, carried: F64, seen: F64, w: F64, variance: float, dt: float) -> None:
         """Update the offsets by one picture.
 
-        `carried` (3, 3) are nose and wrists by devices and calibration, and `seen` (3, 3) by landmarks, both in room
-        axes. A common shift of all points in `seen` has no effect. `variance` [m² s] is the variance of the mean
-        position of a landmark in one second of pictures.
+        The positions of nose and wrists in room axes are `carried` (3, 3) by devices and calibration, and `seen` (3, 3)
+        by landmarks. A common shift of all points in `seen` has no effect. `variance` [m² s] is the variance of the
+        mean position of a landmark in one second of pictures.
         """
         if (w > 0).sum() < 2:
             return

@@ -1,6 +1,6 @@
 """Reads pictures from a webcam, a video file or a folder.
 
-Each source yields pairs of a picture and its time [s] since the start of the video. For a webcam the time is None.
+Each source yields pairs of a picture and its time [s] since the start of the video, or None for a webcam.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _frames(capture: Any, name: str, live: bool) -> Pictures:
     try:
         while failures < (FAILURES if live else 1):
             good, picture = capture.read()
-            # The property 0 (CAP_PROP_POS_MSEC) is the time of the last picture in the video [ms].
+            # OpenCV's property 0 (CAP_PROP_POS_MSEC) is the time of the last picture in the video [ms].
             seconds = None if live else float(capture.get(0)) * 1e-3
             failures = 0 if good else failures + 1
             if good:

@@ -1,11 +1,11 @@
 """Resection: estimates the position and yaw of the camera from the directions in which pictures show the user's nose.
 
 The position p of the nose in the room follows from the headset. With u = (cos yaw, sin yaw) and the unknowns e and f
-for the position of the camera, the nose is at (x, y) = (u·p + e, u⟂·p + f) in camera axes. A picture measures y/x.
-Therefore each picture gives one equation v·θ = 0, which is linear in the unknowns θ = (u, e, f). The sum Σ v vᵀ over
-all pictures is kept, and old pictures lose weight. After elimination of e and f, the best u is the minor axis of a
-2 × 2 matrix. The method uses neither the depth of landmarks nor the hands. The result is accurate as soon as the user
-has walked across the picture and towards the camera. The result also shows whether a person in a picture is the user.
+for the position of the camera, the nose is at (x, y) = (u·p + e, u⟂·p + f) in camera axes. A picture measures y/x. Each
+picture thus gives one equation v·θ = 0, which is linear in the unknowns θ = (u, e, f). The class `Place` keeps the sum
+Σ v vᵀ over all pictures, in which old pictures lose weight. After elimination of e and f, the best u is the minor axis
+of a 2 × 2 matrix. Resection uses neither the depth of landmarks nor the hands, and is accurate as soon as the user has
+walked across the picture and towards the camera. Resection also shows whether a person in a picture is the user.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class Place:
         self._m = old_from_new.T @ self._m @ old_from_new
 
     def learn(self, nose: F64, slope: float, dt: float, halflife_s: float) -> None:
-        """Add one picture to the sums.
+        """Add one picture to the sums of the resection.
 
-        `nose` is the position of the nose in the room by the headset. `slope` is y/x of the ray to the nose in camera
-        axes.
+        `nose` is the position of the user's nose in the room, computed from the headset. `slope` is y/x of the ray to
+        the nose in camera axes.
         """
         v = _equation(nose, slope)
         keep = 0.5 ** (dt / halflife_s)
@@ -43,7 +43,7 @@ class Place:
         self._observed_s = keep * self._observed_s + dt
 
     def yaw(self, near: float) -> tuple[float, float]:
-        """Return the camera yaw [rad] that is nearer to `near` than the opposite yaw, and its variance [rad²]."""
+        """Of the two opposite camera yaws [rad] that fit, return the one nearer to `near`, and its variance [rad²]."""
         if self._observed_s < fitted.PLACE_NEEDED_S:
             return near, math.inf
         s = self._without_place()

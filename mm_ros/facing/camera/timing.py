@@ -1,8 +1,8 @@
 """Estimates the latency of landmarks by comparison of the landmarks with older positions from the trackers.
 
-Five signals are compared: the distances between nose and wrists, and the heights of the wrists above the nose. These
-distances and heights do not depend on the position and yaw of the camera. The latency is the delay at which the signals
-of camera and trackers differ least, apart from constant differences.
+Five signals are compared, which do not depend on the position and yaw of the camera: the distances between nose and
+wrists, and the heights of the wrists above the nose. The latency is the delay at which the signals of camera and
+trackers differ least, apart from constant differences.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from mm_ros.maths.jit import njit
 
 KEPT = 160  # number of samples of the trackers that are kept, which last 1.1 s at 144 Hz
 SEEN, FACING, TURNS = 3 * POINTS, 4 * POINTS, 4 * POINTS + 1
-COLUMNS = TURNS + 4 * POINTS  # a row holds three points, whether each is tracked, the facing, and three rotations
+COLUMNS = TURNS + 4 * POINTS  # a sample holds three points, whether each is tracked, the facing, and three rotations
 
-# The compared delays are from -0.025 s to 0.4 s. The delay is negative if the stamp is older than the picture.
+# The compared delays of landmarks are -0.025 s to 0.4 s; a delay is negative if the stamp is older than the picture.
 FIRST_S, STEP_S, DELAYS = -0.025, 0.0125, 35
 SIGNALS = 5
 
@@ -51,8 +51,8 @@ def at_time(times: F64, rows: F64, newest: int, count: int, t: float, out: F64) 
 
 
 class TrackerHistory:
-    """Keeps the positions of nose and wrists by the trackers, the predicted facing, and the rotations of the devices,
-    for about the last second.
+    """Stores positions of nose and wrists by the trackers, predicted facings, and rotations of the devices for about
+    one second.
     """
 
     def __init__(self) -> None:
@@ -144,7 +144,7 @@ class LatencyEstimator:
         self._camera = np.zeros(SIGNALS)
 
     def step(self, t: float, levelled: F64, seen: F64, history: TrackerHistory) -> float:
-        """Update the estimate by the landmarks of a picture, and return the latency [s] to subtract from stamps.
+        """Update the latency by the landmarks of a picture, and return the latency [s] to subtract from stamps.
 
         `levelled` (3, 3) are nose and wrists in camera axes, with the pitch of the camera removed.
         """
@@ -168,7 +168,7 @@ class LatencyEstimator:
         cost = np.where(complete, np.log(self._spreads + fitted.SURELY_M2).sum(1), np.inf)
         k = int(np.argmin(cost))
         if not np.isfinite(cost[-1]) or cost[-1] < fitted.CONTRAST + cost[k]:
-            return  # the user has moved too little for an estimate
+            return  # the user has moved too little for an estimate of the latency
         a, b, c = cost[max(k - 1, 0)], cost[k], cost[min(k + 1, DELAYS - 1)]
         between = (a - c) / (2 * max(a - 2 * b + c, 1e-12)) if np.isfinite(a) and 0 < k < DELAYS - 1 else 0.0
         found = FIRST_S + STEP_S * (k + between)

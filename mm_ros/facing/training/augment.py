@@ -1,7 +1,6 @@
 """Data augmentation for the training: makes random variants of a motion, as trackers would report the motion.
 
-The variants are drawn in another way than in `mm_ros.tracking.simulation`, because the simulation is used for the
-validation.
+The random errors differ from those of `mm_ros.tracking.simulation`, because the simulation is used for the validation.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ FARTHEST_LOOK = np.radians(75)
 
 @dataclass(frozen=True)
 class Augmentation:
-    """Options of the augmentation. Most options are the probability of an effect in a clip, or the size of an effect,
-    either as a standard deviation or as a range.
+    """Options of the augmentation: probabilities of an effect in a clip, and sizes of effects, which are standard
+    deviations or ranges.
     """
 
     mirror: float = 0.5
@@ -48,7 +47,7 @@ class Augmentation:
     # probability that the body is turned relative to its path, so that it steps sideways, backwards or diagonally
     crab: float = 0.2
     crab_deg: float = 100.0
-    crab_looks: float = 0.5  # share of the clips with such a turned body in which the head looks along the path
+    crab_looks: float = 0.5  # share of the clips with a body turned by `crab` in which the head looks along the path
     head_pitch: float = 6.0  # degrees, constant
     head_yaw: float = 2.0  # standard deviation of the constant yaw error of a badly mounted headset [degrees]
     grip: float = 28.0  # degrees per axis
@@ -143,7 +142,7 @@ def variant(motion: Motion, how: Augmentation, rng: np.random.Generator, donors:
 
 def _lend(part: int, donor: Motion, height: float, p: F64, q: F64, yaw: F64, rng: np.random.Generator) -> list[int]:
     """Copy a hand or the rotation of the head, relative to the body, from the motion `donor`. Return the frames at
-    which the copied part jumps.
+    which the pose of the copied hand or head jumps.
     """
     n = len(yaw)
     at = (rng.integers(len(donor)) + np.arange(n)) % len(donor)

@@ -67,9 +67,8 @@ def head_yaw(motion: Motion) -> F64:
 
 
 def head_bias(motions: Iterable[Motion]) -> float:
-    """Return the constant part [rad] of the head yaw in all motions of a subject.
-
-    The placement of the markers on the head causes this constant yaw.
+    """Return the constant part [rad] of the head yaw in all motions of a subject, which the placement of the head
+    markers causes.
     """
     yaws = np.concatenate([head_yaw(m) for m in motions])
     centre = float(np.angle(np.exp(1j * yaws).mean()))
@@ -105,8 +104,8 @@ def turned(motion: Motion, angle: float, to_xy: F64 | None = None) -> Motion:
 def chained(motions: list[Motion]) -> Motion:
     """Join motions into one session. Each motion is turned and moved so that it continues the motion before.
 
-    Clips of a few seconds become sessions of about a minute. The averages over up to 15 s in the inputs of the network
-    need such long sessions.
+    Clips of a few seconds become sessions of about a minute, because the inputs of the network contain averages over up
+    to 15 s.
     """
     parts = [motions[0]]
     for m in motions[1:]:
@@ -123,7 +122,8 @@ def chained(motions: list[Motion]) -> Motion:
 
 
 def sessions(motions: list[Motion], longest: int, rng: np.random.Generator) -> list[Motion]:
-    """Join random groups of 1 to `longest` motions of the same subject and rate. Each motion is in one group."""
+    """Join random groups of 1 to `longest` motions of the same subject and rate. Each motion belongs to exactly one
+    group."""
     groups: dict[tuple[str, float], list[Motion]] = defaultdict(list)
     for i in rng.permutation(len(motions)):
         groups[motions[i].subject, motions[i].rate].append(motions[i])

@@ -18,7 +18,7 @@ from mm_ros.facing.training.recurrent import RecurrentMembers, tick_of_frame
 OUTPUTS = 4
 MIRRORED = (-1.0, 1.0, 1.0, -1.0)  # factors between the outputs for a motion and for the mirror image of the motion
 MIN_LOG_SCALE = -4.0  # minimum of the predicted logarithm of the error, so that the loss stays finite
-TINY = 1e-9  # added to a length before a division by it, so that the divisor is not 0
+TINY = 1e-9  # added to each length that is a divisor, so that the divisor is not 0
 CLIP = 8.0  # maximum of the normalized inputs in standard deviations; larger inputs are tracking errors
 
 
@@ -55,8 +55,8 @@ class FacingNetwork(nn.Module):
     def normalize_by(self, inputs: Tensor) -> None:
         """Set the mean and the scale that normalize the inputs.
 
-        The scale has a minimum, because an input may be constant in the training data. For example, the inputs that
-        mark a lost hand are constant if no hand is lost.
+        The scale has a minimum, because an input may be constant in the training data, such as the inputs that mark a
+        lost hand if no hand is lost.
         """
         self.mean.copy_(inputs.mean(0))
         self.scale.copy_(inputs.std(0).clamp(min=0.02))
@@ -65,7 +65,7 @@ class FacingNetwork(nn.Module):
         return ((x - self.mean) / self.scale).clamp(-CLIP, CLIP)
 
     def remembering(self, units: int) -> None:
-        """Add recurrent members with states of `units` numbers. Each starts with the weights of a plain member."""
+        """Add recurrent members with states of `units` numbers. Each recurrent member starts as a plain member."""
         self.recurrent = RecurrentMembers(units, list(self.weights), list(self.biases))
 
     def members(self, x: Tensor) -> Tensor:
@@ -117,7 +117,7 @@ class FacingNetwork(nn.Module):
         return kept[:, :, 0], kept[:, :, 1]
 
     def round_to_half(self) -> None:
-        """Round the weights to half precision, as in the file. The errors of the network do not change measurably."""
+        """Round the weights to half precision, as in the file, which does not change the errors measurably."""
         with torch.no_grad():
             for p in self.parameters():
                 p.copy_(p.half().float())
@@ -137,7 +137,7 @@ def loss(out: Tensor, target: Tensor, rate: Tensor, jitter: float, dt: Tensor | 
 
     `target` (…, 2) is the true facing minus the heading [rad], and `rate` (…,) is its true rate [rad/s]. The loss is
     the sum of the Laplace likelihood of the angle, the error of the rate, and the error of the change from the first
-    frame to the second. `jitter` is the weight of the error of this change; with the weight 0 the output would jitter.
+    frame to the second. The error of the change has the weight `jitter`; without it, the output would jitter.
     """
     angle = torch.atan2(out[..., 0], out[..., 1])
     error = wrapped(angle - target)

@@ -1,4 +1,4 @@
-"""Converts facing networks to ONNX files. Each node of the graph is written here; no exporter is used."""
+"""Converts facing networks to ONNX files. The nodes of the graph are made without an exporter."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ class _Graph:
 def onnx_of(network: FacingNetwork, metadata: dict[str, str]) -> bytes:
     """Return the ONNX file of the whole ensemble, including the mirror image and the normalization of the inputs.
 
-    The graph maps inputs (N, D) to outputs (N, OUTPUTS). If the network has recurrent members, their state is a second
-    input and output. The third input `tick` is 1 for frames that update the state, and else 0.
+    The graph maps inputs (N, D) to outputs (N, OUTPUTS). If the network has recurrent members, the second input and
+    output is their state, and the third input `tick` is 1 for frames that update the state, and otherwise 0.
     """
     graph = _Graph()
     x = _both_images(graph, network)
@@ -154,7 +154,7 @@ def _ticked(graph: _Graph, recurrent: RecurrentMembers) -> str:
     keep, reset = graph.nodes_of("Split", [gates, two], ["keep", "reset"], axis=-1)
     own_new = node("Mul", [reset, node("Add", [own_new, weights("back_bias")], "own_new_")], "own_new_reset")
     new = node("Tanh", [node("Add", [input_new, own_new], "new_")], "new")
-    # The new state is remembered + tick (1 - keep) (new - remembered).
+    # In names of graph nodes, the new state is remembered + tick (1 - keep) (new - remembered).
     change = node("Sub", [new, "remembered"], "change")
     change = node("Sub", [change, node("Mul", [keep, change], "change_kept_out")], "change_let_in")
     return node("Add", ["remembered", node("Mul", [change, "tick"], "change_now")], "remembered_now")

@@ -1,9 +1,9 @@
 """The facing network of Ponton 2022, trained by the paper's Algorithm 1: r frames in a row, loss of the last one only.
 
 The network has two hidden layers of 32 units with ReLU. The network is trained by the mean squared error on motion at
-60 Hz, without augmentation. The training differs from the paper in three points. The optimizer is AdamW (decoupled
-weight decay). The batches and the learning rate are larger, because the training runs on one core. The previous
-prediction is fed back as a direction on the floor instead of six free numbers.
+60 Hz, without augmentation. In contrast to the paper, the optimizer is AdamW (decoupled weight decay), the batches and
+the learning rate are larger, because the training runs on one core, and the previous prediction is fed back as a
+direction on the floor instead of six free numbers.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def train_paper(
     rng = np.random.default_rng(seed)
     for step in range(steps):
         i = torch.from_numpy(rng.choice(starts, batch))
-        # The first of the r frames reads the true facing as the previous prediction; the others read the predicted one.
+        # The first of the r frames reads the true facing as the previous prediction, all others the predicted facing.
         c, s = torch.cos(relative[i - 1]), torch.sin(relative[i - 1])
         out = torch.empty(0)
         for j in range(r):
@@ -102,7 +102,7 @@ def train_paper(
 def _unrolled(
     network: PaperNetwork, x: Tensor, turn: Tensor, c: Tensor, s: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Predict one frame. The last facing (cos, sin) is first rotated to axes with x in the heading of this frame."""
+    """Predict one frame. The facing of the last frame (cos, sin) is rotated to the heading of the predicted frame."""
     tc, ts = torch.cos(turn), torch.sin(turn)
     c, s = c * tc + s * ts, s * tc - c * ts
     zero = torch.zeros_like(c)

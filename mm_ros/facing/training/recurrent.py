@@ -1,8 +1,8 @@
 """Recurrent members of the facing network. A recurrent member is a plain member with a gated recurrent unit (GRU).
 
 The errors of recurrent members differ from the errors of plain members, so the mean of both kinds is more accurate. The
-output is computed at every frame. But the state changes only at about 30 frames per second (at ticks), so that the
-results at 72, 90 and 120 Hz agree.
+output is computed at every frame, but the state changes only at ticks, which are about 30 frames per second, so that
+the results at 72, 90 and 120 Hz agree.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class RecurrentMembers(nn.Module):
         super().__init__()
         members, inputs, width = weights[0].shape
         self.units = units
-        # The last axis of the weights has three blocks: for the gate keep, for the gate reset, and for the new state.
+        # The last axis of the weights has three blocks: for the gates `keep` and `reset`, and for the new state.
         self.into = _uniform(math.sqrt(3 / SEEN), members, SEEN, 3 * units)
         self.into_bias = nn.Parameter(torch.zeros(members, 1, 3 * units))
         self.back = _uniform(math.sqrt(1 / units), members, units, 3 * units)

@@ -31,7 +31,7 @@ MAX_RATE = 12.0  # turn rate [rad/s] above which a frame is not used, because su
 
 @dataclass
 class Streams:
-    """The T ticks of B parallel sequences (T, B, …). Each sequence consists of several sessions."""
+    """Training data of T ticks in B parallel sequences (T, B, …). Each sequence consists of several sessions."""
 
     inputs: Tensor  # inputs (T, B, 2, D) of the frame of each tick and of the next frame, in half precision
     targets: Tensor  # (T, B, 2)
@@ -80,7 +80,7 @@ def _ticks(motion: Motion, donors: list[Motion], options: TrainOptions, rng: np.
 def fit_recurrent(
     network: FacingNetwork, motions: list[Motion], options: TrainOptions, tell: Callable[[str, int, int], None]
 ) -> None:
-    """Train the recurrent members of a network on new random variants. The plain members do not change."""
+    """Train the recurrent members of a network on new random variants, without a change of the plain members."""
     members = network.recurrent
     assert members is not None
     optimizer = torch.optim.AdamW(members.parameters(), lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY)
@@ -94,7 +94,7 @@ def fit_recurrent(
             )
         memory = members.nothing(streams.dt.shape[1])
         for chunk in streams.chunks():
-            if done == steps:  # the sessions are joined at random, so a pass may have one chunk more than the first one
+            if done == steps:  # sessions are joined at random, so a later pass may have more chunks
                 break
             memory = _fit_chunk(network, optimizer, chunk, memory, options.jitter, done % JUDGED)
             schedule.step()

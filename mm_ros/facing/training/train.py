@@ -45,14 +45,14 @@ class TrainOptions:
     epochs: int = 6  # number of epochs; each epoch draws new variants, because this takes less time than the fit
     batch: int = 1024
     learning_rate: float = 2e-3
-    weight_decay: float = 2.0  # error on held-out subjects: 6.6° with a weight decay of 0.1, 6.2° with 2
+    weight_decay: float = 2.0  # facing error on held-out subjects: 6.6° with a weight decay of 0.1, 6.2° with 2
     jitter: float = 0.05
     joined: int = 6  # maximum number of clips that are joined to one session
-    stride: int = 3  # number of frames from one sample to the next
+    stride: int = 3  # number of frames from one pair of training frames to the next
     plan: NetworkPlan = field(default_factory=NetworkPlan)
     augmentation: Augmentation = field(default_factory=Augmentation)
-    # Recurrent members easily learn that a head mostly turns with the body. Therefore the head looks around in more
-    # clips of their training data.
+    # The head looks around in more of the clips for recurrent members, which would learn too easily that heads mostly
+    # turn with bodies.
     recurrent_augmentation: Augmentation = field(
         default_factory=lambda: replace(Augmentation(), look_around=0.9, look_sideways=0.1)
     )
@@ -114,7 +114,7 @@ def fit(motions: list[Motion], options: TrainOptions, tell: Tell) -> FacingNetwo
     shuffle = torch.Generator().manual_seed(options.seed)
     for epoch in range(options.epochs):
         if epoch:
-            del pool  # this frees a gigabyte before the training data of the next epoch is made
+            del pool  # frees a gigabyte before the training data of the next epoch is made
             pool = pool_of(motions, options, tell, epoch)
         batches = torch.randperm(len(pool), generator=shuffle).split(options.batch)[:each]
         for done, i in enumerate(batches, 1):
@@ -256,7 +256,7 @@ def _memory_of(network: FacingNetwork) -> dict[str, str]:
 
 
 def weights_hash(network: torch.nn.Module) -> str:
-    """Return a hash of the weights. The hash is the same for the same seed, data and machine."""
+    """Return a hash of the weights. Trainings with equal seeds and data on one machine give equal hashes."""
     digest = hashlib.blake2b(digest_size=8)
     for name, value in sorted(network.state_dict().items()):
         digest.update(name.encode() + value.numpy().tobytes())

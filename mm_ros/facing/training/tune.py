@@ -76,7 +76,7 @@ def stress_error(motions: list[Motion], held: Sequence[Clip], options: TrainOpti
 def _trial(config: dict[str, Any], motions: list[Motion], held: Sequence[Clip], options: TrainOptions) -> None:
     from ray import tune
 
-    # The learning rate depends on the total number of epochs. Therefore each number of epochs is a training of its own.
+    # Each number of epochs needs a training of its own, because the learning rate depends on the number of epochs.
     for epochs in RUNGS:
         own = replace(with_choice(options, config), epochs=epochs)
         tune.report({"degrees": stress_error(motions, held, own), "epochs": epochs})
@@ -85,8 +85,8 @@ def _trial(config: dict[str, Any], motions: list[Motion], held: Sequence[Clip], 
 def patiently(search: Callable[[], Any], results: Callable[[], int], patience: float = PATIENCE) -> Any:
     """Return the result of `search()`. Raise MmRosError if `results()` does not increase for `patience` seconds.
 
-    Ray waits without limit for frozen workers, so Ray runs in a daemon thread. This function counts its waits instead
-    of reading a clock. Therefore a time in which this process is frozen does not count.
+    Ray waits without limit for frozen workers, so Ray runs in a daemon thread. `patiently` counts its waits instead of
+    reading a clock, so that a time in which the process is frozen does not count.
     """
     found: list[Any] = []
     failed: list[BaseException] = []

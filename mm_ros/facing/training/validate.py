@@ -21,10 +21,10 @@ from mm_ros.tracking import simulation as sim
 from mm_ros.tracking.calibration import standing_headset_height
 from mm_ros.tracking.simulation import RATE, Simulation, TrackerTrack
 
-Network = Callable[[F32, F64], F32]  # maps the inputs (F, INPUTS) and dt (F,) [s] of F frames to outputs (F, 4)
+Network = Callable[[F32, F64], F32]  # function from inputs (F, INPUTS) and dt (F,) [s] of F frames to outputs (F, 4)
 
 LOOK = Simulation(look_around_rad=float(np.radians(60)))
-# These simulated trackers are worse than usual: grips vary more, poses are noisy, and controllers are lost.
+# Simulated trackers that are worse than usual: grips vary more, poses are noisy, and controllers are lost.
 STRESS = replace(
     LOOK, grip_sd_rad=float(np.radians(28)), grip_sd_m=0.02, noise_m=0.002, noise_rad=float(np.radians(0.5)),
     dropouts_per_minute=6.0,
@@ -127,7 +127,7 @@ def predictions(
     track: TrackerTrack, height: float, network: Network, papers: dict[str, PaperNetwork],
     settings: OrientationSettings | None = None,
 ) -> dict[str, F64]:  # fmt: skip
-    """Return the facings (F,) [rad] of each predictor, which are the same as `OrientationStage` would predict."""
+    """Return the facings (F,) [rad] that `OrientationStage` would predict with each predictor."""
     settings = settings or OrientationSettings(predictor="network")
     inputs, headings = inputs_of(track, height)
     dt = np.diff(track.stamps_ns, prepend=track.stamps_ns[:1]) * 1e-9
