@@ -37,8 +37,8 @@ class BandChoice:
     def choose(self, ratio: float, current: str, hysteresis: float) -> str:
         """Return the height band for `ratio`, the head height divided by the standing head height.
 
-        The band differs from `current` only if the ratio has passed a border by more than `hysteresis`. The result is
-        "" if the database has no height bands.
+        The band differs from `current` only if the ratio has passed a border by more than `hysteresis`. If the database
+        has no height bands, `choose` returns "".
         """
         if not self.names:
             return ""

@@ -1,7 +1,7 @@
 """Turn the hips of the played motion so that the body faces the desired direction.
 
-The root turns only with the steps, because otherwise the feet would slide. Therefore the remaining angle to the desired
-direction is turned between hips and legs, while the feet stay in place.
+The root turns only with the steps, because otherwise the feet would slide; the remaining angle to the desired direction
+is turned between hips and legs, while the feet stay in place.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from mm_ros.maths.jit import njit
 from mm_ros.maths.quat import Vec
 from mm_ros.maths.springs import spring
 
-# The line from the right to the left side of the body determines the facing only if it is not steep. The hips turn
-# fully if the sine of the angle between this line and the vertical exceeds `LEVEL`, and not at all below `STEEP`.
+# The hips turn fully if the sine of the angle between the left axis of the body and the vertical exceeds `LEVEL`, and
+# not at all below `STEEP`, because a steep axis does not determine the facing.
 STEEP, LEVEL = 0.3, 0.7
 
 
 class BodyFacing:
-    """Turn the hips toward the desired facing. The state of this class is the present turn of the hips and its rate."""
+    """Turn the hips toward the desired facing. `BodyFacing` stores the present turn of the hips and its rate."""
 
     def __init__(self) -> None:
         self._state = np.zeros(2)
@@ -46,8 +46,7 @@ class BodyFacing:
     def turn(
         self, positions: F32, rotations: F32, angular: F32, root_yaw: float, desired_yaw: float, limit: float, dt: float
     ) -> None:
-        """Turn the hips of a pose toward the desired facing by at most `limit` [rad]. The arrays are changed in place.
-        """
+        """Turn the hips of a pose in place toward the desired facing by at most `limit` [rad]."""
         turn_hips(positions, rotations, angular, self._state, root_yaw, desired_yaw, limit, dt, self._fresh)
         self._fresh = False
 
@@ -71,7 +70,7 @@ def turn_hips(
     quat.put4(rotations, HIPS, quat.normalize(turned))
     rate = quat.rotate(q, quat.get3(angular, HIPS))
     quat.put3(angular, HIPS, (rate[0], rate[1], rate[2] + state[1]))
-    # The legs turn back by the same angle, so that the feet step as in the played motion.
+    # The legs turn back by the angle of the hips, so that the feet step as in the played motion.
     back, back_rate = quat.inv_mul(turned, hips), quat.unrotate(hips, (0.0, 0.0, -state[1]))
     for leg in (LEFT_UPPER_LEG, LEFT_UPPER_LEG + LEG_STRIDE):
         quat.put4(rotations, leg, quat.normalize(quat.mul(back, quat.get4(rotations, leg))))
@@ -80,8 +79,8 @@ def turn_hips(
 
 @njit
 def left_of_body(positions: Any, rotations: Any) -> Vec:
-    """Return the mean of two unit vectors in root axes: from the right to the left hip, and from the right to the left
-    shoulder. The function `facing_of_body` defines the facing in the same way."""
+    """Return the mean of two unit vectors in root axes, from the right to the left hip and from the right to the left
+    shoulder, like the function `facing_of_body`."""
     right_leg = LEFT_UPPER_LEG + LEG_STRIDE
     hips = quat.sub(quat.get3(positions, LEFT_UPPER_LEG), quat.get3(positions, right_leg))
     arms = quat.sub(_arm(positions, rotations, 0), _arm(positions, rotations, ARM_STRIDE))

@@ -43,12 +43,11 @@ class MatcherSettings(RootControlSettings):
     )
     search_structure: str = setting(
         DEFAULT,
-        "Data structure of the database search. All structures find the same frame. 'tree' is the fastest; 'boxes' and "
-        "'brute' are simpler.",
+        "Data structure of the database search. All data structures find the same frame.",
         choices=STRUCTURES,
     )
     model: str = setting(
-        "", "File of the learned engine. If empty, the model that comes with mm_ros is used.", file=".onnx"
+        "", "ONNX file of the learned engine, by default the model that comes with mm_ros.", file=".onnx"
     )
     search_interval: float = setting(
         0.1, "Time between regular searches. With larger values the avatar reacts later to gradual changes.", "s",
@@ -67,15 +66,15 @@ class MatcherSettings(RootControlSettings):
     )
     hips_turn: float = setting(
         0.5, "Maximum turn of the hips relative to the legs, by which the body faces the desired direction before the "
-        "next step. With larger values the body faces this direction after larger changes, too. At 0 the hips turn as "
-        "in the played motion.", "rad", 0.0, 3.2,
+        "next step. With larger values the body also faces the desired direction after larger changes; at 0 the hips "
+        "turn as in the played motion.", "rad", 0.0, 3.2,
     )
     steered_quality: float = like(quality, 1.5, REPLACES.format("quality"))
     steered_weights: str = like(weights, "", REPLACES.format("weights"))
     steered_hips_turn: float = like(hips_turn, 0.0, REPLACES.format("hips_turn"))
     tags: str = setting(
-        "", "Tag query that selects the frames to search, for example '(walk|run)&!crouch'. An empty query selects all "
-        "frames."
+        "", "Tag query that selects the frames to search, for example '(walk|run)&!crouch'. An empty tag query selects "
+        "all frames."
     )
     margin: float = setting(
         0.02, "Minimum share by which a jump to another frame must reduce the cost. With larger values jumps are "
@@ -86,8 +85,8 @@ class MatcherSettings(RootControlSettings):
         "larger values jumps are rarer.", "", 0.0, 1e6
     )
     tempo: float = setting(
-        0.15, "Maximum relative change of the playback speed, by which the avatar catches up with the user or waits. "
-              "At 0 the playback speed is constant.", "", 0.0, 0.5
+        0.15, "Maximum relative change of the playback speed, by which the avatar catches up with the user or waits; "
+        "at 0 the playback speed is constant.", "", 0.0, 0.5
     )
     exclusion: float = setting(
         0.3, "Minimum time between the current frame and a frame of the same clip to which playback jumps. Larger "
@@ -99,8 +98,8 @@ class MatcherSettings(RootControlSettings):
     )
     feet_weight: float = setting(
         5.0, "Factor on the weights of the feet in the search, if the user's estimated feet are certain. With larger "
-             "values the avatar matches the user's steps more closely and jumps more often. At 0 the search uses the "
-             "feet of the current pose instead.", "", 0.0, 100.0,
+        "values the avatar matches the user's steps more closely and jumps more often; at 0 the search uses the feet "
+        "of the current pose instead.", "", 0.0, 100.0,
     )
     feet_sigma: float = setting(
         0.15, "Expected error at which the user's estimated feet have a share of one half in the search. Larger values "
@@ -127,8 +126,8 @@ class MatcherSettings(RootControlSettings):
         7.0,
     )
     abrupt_interval: float = setting(
-        0.0, "Minimum time between a search and the next search that an abrupt change causes. With larger values "
-        "searches are rarer and the avatar reacts later to abrupt changes.", "s", 0.0, 10.0,
+        0.0, "Minimum time between a search and the next search that an abrupt change causes. With larger values there "
+        "are fewer searches, and the avatar reacts later to abrupt changes.", "s", 0.0, 10.0,
     )
 
 
@@ -146,7 +145,7 @@ def parse_weights(text: str) -> dict[str, float]:
 
 
 def tag_mask(database: MotionDatabase, query: str) -> Mask:
-    """Parse a tag query such as `(walk|run)&!crouch`. Raise MmRosError if no frame matches the query."""
+    """Parse a tag query such as `(walk|run)&!crouch`, or raise MmRosError if no frame matches the query."""
     mask = mask_of(query, database.tag_names)
     if query.strip() and not mask.matches(np.asarray(database.tags)).any():
         raise MmRosError(f"tags: no frame of the database matches '{query}'. Tags: {', '.join(database.tag_names)}")
@@ -184,7 +183,7 @@ def _with_root(
 ) -> None:
     """Scale a pose of the database to the user's body segments and to the playback speed, in place.
 
-    Row 0 of the velocities becomes the velocity of the avatar's root.
+    Row 0 of `velocities` becomes the velocity of the avatar's root.
     """
     for j in range(len(positions)):
         for k in range(3):
@@ -226,9 +225,10 @@ class MatcherStage:
             raise MmRosError(f"scale: expected 0.1 to 10, came {scale}")
         self.scale, self.run, self.segment = scale, run, 0
         self.segments = WHOLE  # sizes of the user's trunk and arms relative to the scaled skeleton
-        # If true, the next best frames are added to the `Match`, which takes far longer than the search itself.
+        # If `explain` is true, the next best frames are added to the `Match`, which takes far longer than the search.
         self.explain = False
-        # The time of a search is measured with this clock [s], because a stage must not read a clock itself.
+        # The duration of a search is measured by the function `clock` [s], because a stage must not read a clock
+        # itself.
         self.clock: Callable[[], float] = lambda: 0.0
         self._input = ""  # name of the source of the desired trajectories
         self._use(settings, database, learned)
@@ -244,7 +244,7 @@ class MatcherStage:
 
     @settings.setter
     def settings(self, settings: MatcherSettings) -> None:
-        """Change the settings. The new settings take effect in the next step."""
+        """Change the settings from the next step on."""
         if _source_of(settings) != _source_of(self._settings):
             self.change(settings, self.database, self.learned)
             return
@@ -259,7 +259,7 @@ class MatcherStage:
             self._masks.clear()
 
     def reset(self) -> None:
-        """Reset all state. The next step starts at the desired position of that step."""
+        """Reset all state, so that the next step starts at its desired position."""
         self.timeline.reset()
         self.since_search = 0.0
         self._due = "start"
@@ -269,7 +269,7 @@ class MatcherStage:
         self._searched_trajectory: tuple[tuple[float, float], float] = ((0.0, 0.0), 0.0)
 
     def set_scale(self, scale: float, segments: Segments = WHOLE) -> None:
-        """Set the user's size relative to the skeleton of the database. Playback continues at the current frame.
+        """Set the user's size relative to the skeleton of the database. The frame that is played stays the same.
 
         `segments` are the sizes of the user's trunk and arms relative to the scaled skeleton.
         """
@@ -284,7 +284,7 @@ class MatcherStage:
         """Replace the engine, the database or the learned model from the next step on.
 
         Pose features that exist in both databases are carried over, so that the transition is smooth. If the new
-        combination is refused with MmRosError, nothing changes.
+        combination of engine, database and model is refused with MmRosError, nothing changes.
         """
         reason = self._change_of(settings, database, learned)
         old, features = self.source, self._features()
@@ -441,7 +441,7 @@ class MatcherStage:
         return np.array(self._played) if len(self._played) > 1 else None
 
     def _remember(self, stamp_ns: int) -> None:
-        """Store the pose of the root. Poses that the features of past times no longer need are removed."""
+        """Store the pose of the root, and remove poses that are too old for the features of past times."""
         keep_s = self.source.queries.past_s
         if keep_s:
             now = stamp_ns * 1e-9
@@ -479,7 +479,7 @@ class MatcherStage:
         return self._masks[key]
 
     def _mask(self, plain: Mask) -> Mask:
-        """Combine the mask `plain` with the height band. Return `plain` alone if no frame matches both."""
+        """Combine the mask `plain` with the height band, or return `plain` if no frame matches both."""
         key = (self.band, plain.none_of)
         if key not in self._masks:
             bit = self.bands.bits.get(self.band, 0)

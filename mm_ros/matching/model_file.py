@@ -1,6 +1,6 @@
 """Read the model file of the learned engine.
 
-This ONNX file contains the networks, the feature layout, the skeleton, the height bands, the tags and the licence.
+The ONNX file contains networks, feature layout, skeleton, height bands, tags and licence of the learned engine.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NEEDED = ("kind", "version", "layout_hash", "layout", "skeleton_hash", "joint_na
 
 
 class LearnedModel:
-    """Networks of a model file. Each call runs a network for one frame."""
+    """Networks of a model file. Each method call runs one of the networks for one frame."""
 
     def __init__(self, path: Path | str = "") -> None:
         self.path = Path(path) if path else DEFAULT_MODEL
@@ -52,7 +52,7 @@ class LearnedModel:
         self.weights, query, state = self._read_sizes()
         self._check_shapes(query, state)
         self._state, self._query = np.zeros((1, state), np.float32), np.zeros((1, query), np.float32)
-        # `_run` compares the outputs with these shapes, because compiled code reads the outputs without checks.
+        # `_run` compares the outputs with `_shapes`, because compiled code reads the outputs without checks.
         self._shapes = dict.fromkeys(("found", "next_state"), (1, state))
         self._shapes |= dict.fromkeys(("pose", "next_pose"), (1, pc.WIDTH))
         self._options = ort.RunOptions()
@@ -91,7 +91,7 @@ class LearnedModel:
         return 4 * int(self.metadata["parameters"])
 
     def figures(self) -> dict[str, Any]:
-        """Return the accuracy that was measured after the training."""
+        """Return the accuracy of the networks that was measured after the training."""
         out: dict[str, Any] = json.loads(self.metadata.get("figures", "{}"))
         return out
 

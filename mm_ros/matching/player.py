@@ -20,8 +20,8 @@ def _blend_rows(a: Any, b: Any, fraction: Any, factor: Any, out: Any) -> None:
 
 @njit
 def _blend_rotations(a: Any, b: Any, fraction: Any, out: Any) -> None:
-    """Blend quaternions linearly along the shorter arc and normalize the result. For frames with a distance of 1/60 s,
-    the result is as accurate as slerp."""
+    """Blend quaternions linearly along the shorter arc and normalize the result, which for frames that are 1/60 s apart
+    is as accurate as slerp."""
     for j in range(out.shape[0]):
         dot = 0.0
         for k in range(4):
@@ -108,12 +108,12 @@ class Player:
 
     @property
     def time(self) -> float:
-        """Return the time since the start of the clip [s]."""
+        """Return the playback time since the start of the clip [s]."""
         return (self.row - self.first + self.fraction) / self.database.rate
 
     @property
     def remaining(self) -> float:
-        """Return the time to the end of the clip [s]."""
+        """Return the playback time to the end of the clip [s]."""
         return (self.last - self.row - self.fraction) / self.database.rate
 
     def advance(self, dt: float) -> tuple[float, float, float]:

@@ -15,7 +15,7 @@ from mm_ros.motion.features import DIRECTION, POSITION, VELOCITY
 FEET = ("left_foot", "right_foot")
 _KINDS = (POSITION, DIRECTION, VELOCITY)
 _DIRECTION, _VELOCITY = 1, 2
-_NEAR_S = 1 / 60  # A velocity is computed from the positions 1/60 s before and after.
+_NEAR_S = 1 / 60  # A velocity of a trajectory is computed from its positions 1/60 s before and after.
 
 
 @njit
@@ -60,8 +60,8 @@ def fill_trajectory(
 
 @njit
 def _played_at(past: Any, values: Any, t: float) -> float:
-    """Interpolate `values` (P,), which belong to the times in column 0 of `past`, linearly at time `t`. The values are
-    constant before the first and after the last time."""
+    """Interpolate `values` (P,), which belong to the times in column 0 of `past`, linearly at time `t`. Before the
+    first and after the last time, `values` are constant."""
     if t <= past[0, 0]:
         return float(values[0])
     for i in range(1, len(past)):
@@ -109,8 +109,8 @@ def blend_feet(
 ) -> float:  # fmt: skip
     """Blend the user's feet into a query, as `QueryBuilder.feet` describes.
 
-    `feet` (2, 10) holds the numbers of a `FeetEstimate`. `columns` (4,) holds the first column of left position, right
-    position, left velocity and right velocity, or -1 if the layout lacks this feature.
+    `feet` (2, 10) holds the numbers of a `FeetEstimate`. `columns` (4,) holds the first columns of the positions of
+    left and right foot and of their velocities, or -1 if the layout lacks the feature.
     """
     c, s = np.cos(root[2]), np.sin(root[2])
     known = 0.0
@@ -177,8 +177,8 @@ class QueryBuilder:
         """Blend the user's feet into the columns of both feet, and multiply the weights of these columns by up to
         `gain`. Return the mean share of the user's feet in the query.
 
-        The share of a foot is one half if its expected error is `sigma`, and larger for a smaller error. The remaining
-        share is that of the feet of the current pose.
+        The share of a foot is one half if its expected error is `sigma`, and larger for a smaller error; the feet of
+        the current pose have the remaining share.
         """
         columns = self.foot_columns
         return float(
@@ -187,7 +187,7 @@ class QueryBuilder:
 
     def carried_over(self, other: QueryBuilder, features: F32) -> F32:
         """Convert the normalized features of a frame in another database to the layout and normalization of this
-        database. A feature that does not exist in the other layout gets its mean."""
+        database. A feature that the other database lacks gets its mean value."""
         mine, theirs = self.database.layout, other.database.layout
         known = {f.meaning: theirs.offsets[f.name] for f in theirs.features}
         values = features * other.std + other.mean

@@ -42,8 +42,8 @@ class RootControlSettings(Settings):
         "corrected less.", "rad", 0.0, 3.2
     )
     position_halflife: float = setting(
-        0.2, "Half-life with which the root is pulled to the desired position. With larger values the root moves there "
-        "more slowly.", "s", 0.01, 10.0
+        0.2, "Half-life with which the root is pulled to the desired position. With larger values the root moves to "
+        "the desired position more slowly.", "s", 0.01, 10.0
     )
     facing_halflife: float = setting(
         0.1, "Half-life with which the root is turned to the desired facing. With larger values the root turns more "
@@ -104,7 +104,7 @@ class RootControl:
         state = self._state = np.zeros(13)
         self.root = state[0:3]
         self.velocity = state[3:6]  # velocity of the root in the last step, in root axes
-        self.residual = state[6:9]  # rest of the velocity differences of the last jumps, in root axes
+        self.residual = state[6:9]  # decaying rest of the velocity differences at the last jumps, in root axes
         self.extension = state[9:11]  # temporary extension of the accuracy limits after a gap in tracking [m, rad]
         self.returning = state[11:13]  # speeds with which the extensions of the accuracy limits shrink [m/s, rad/s]
 
@@ -123,8 +123,8 @@ class RootControl:
     def found(self, position: F64, yaw: float) -> None:
         """Extend the accuracy limits to the current error, when tracking continues at `position` and `yaw` after a gap.
 
-        If the user is more than 3 m away (`RETURN_M`), the root leaps to the user. The pose stage then changes the
-        field `run` of the pose.
+        If the user is more than 3 m away (`RETURN_M`), the root leaps to the user, and the pose stage changes the field
+        `run` of the pose.
         """
         s = self.settings
         away = float(math.hypot(*(position - self.root[:2]))), abs(wrap(yaw - self.root[2]))
@@ -167,7 +167,8 @@ def _tuning(s: RootControlSettings) -> F64:
 def move_root(
     state: F64, tuning: F64, dt: float, dx: float, dy: float, turn: float, position: F64, yaw: float
 ) -> None:
-    """Run one step of `RootControl`. `state` (13,) holds its arrays root, velocity, residual, extension, returning."""
+    """Run one step of `RootControl`, whose arrays `root`, `velocity`, `residual`, `extension` and `returning` are in
+    `state` (13,)."""
     share, jump_halflife, pull_share = tuning[0], tuning[1], tuning[2]
     root, velocity, residual, extension, returning = state[0:3], state[3:6], state[6:9], state[9:11], state[11:13]
     x, y, start = root[0], root[1], root[2]
@@ -208,7 +209,7 @@ def move_root(
 
 @njit
 def wrapped(angle: float) -> float:
-    """Return the equivalent angle between −π and π. An angle that is already in this range is returned unchanged."""
+    """Return the equivalent angle between −π and π; an angle in this range is returned unchanged."""
     return float(angle - 2.0 * math.pi * np.round(angle / (2.0 * math.pi)))
 
 

@@ -62,7 +62,7 @@ class StepModel(Protocol):
 class StepSettings(Settings):
     steps: bool = setting(True, "Estimate the user's feet from headset and controllers.", live=False)
     steps_model: str = setting(
-        "", "ONNX file of the step network. If empty, the network that comes with mm_ros is used.", live=False
+        "", "ONNX file of the step network, by default the network that comes with mm_ros.", live=False
     )
     touchdown_threshold: float = setting(
         0.5, "Probability of standing above which the touchdown of a lifted foot is reported. With larger values "

@@ -1,7 +1,7 @@
 """The learned engine (Holden 2020): networks replace playback and search of the database.
 
-The state of a network consists of the normalized features of a frame and the latent numbers of this frame. This pose
-source stores two consecutive frames and interpolates between them, so that any display rate is possible.
+The state of a network consists of the normalized features of a frame and the latent numbers of this frame. The learned
+engine stores two consecutive frames and interpolates between them, so that any display rate is possible.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from mm_ros.maths.quat import Row
 from mm_ros.motion.database import MotionDatabase
 from mm_ros.search import ANY_FRAME, Mask
 
-ASKED_AGAIN, LONGEST_STEP = 4, 4.0  # The projector is repeated at most 4 times, with an initial step length of 4.
+ASKED_AGAIN, LONGEST_STEP = 4, 4.0  # The projector network runs up to 4 more times; the first step length is 4.
 MOST_FRAMES = 60  # Playback advances by at most `MOST_FRAMES` frames in one step.
 
 
 class LearnedNetworks(Protocol):
-    """Networks of a model file.
+    """Networks of a model file of the learned engine.
 
     `digest` is a small database that holds skeleton, feature layout, height bands, tags and some example frames.
     """
@@ -45,7 +45,7 @@ class LearnedNetworks(Protocol):
         allows."""
 
     def pose(self, state: F32) -> F32:
-        """Return the pose vector of a state. `matching/engines/pose_code.py` describes this vector."""
+        """Return the pose vector of a state, which `matching/engines/pose_code.py` describes."""
 
     def step(self, state: F32) -> tuple[F32, F32]:
         """Return the state and the pose vector of the next frame."""
@@ -121,7 +121,7 @@ class LearnedSource:
     """Pose source that runs networks instead of searching a database."""
 
     name = LEARNED
-    fraction: float  # position of the playback time between the two frames, from 0 to 1
+    fraction: float  # position of the playback time between the two stored frames, from 0 to 1
     since_jump: float
     _states: list[F32]
     _codes: list[F32]
@@ -220,10 +220,10 @@ class LearnedSource:
 
         The projector finds the nearest state for the feature weights of its training. If the settings `quality`,
         `responsiveness` or `weights` give other weights, the projector runs again with a modified query. Let w be the
-        weights of the training, s the result of `share_of` (at most 1), q the query and x the state found so far. Then
-        for every state y, Σ w s (q - y)² is at most Σ w (x + s (q - x) - y)² plus a constant, with equality at y = x.
-        Therefore an exact answer to the query x + s (q - x) costs no more than x. A longer step toward q may reduce the
-        cost faster or not at all, so longer steps are tried first.
+        weights of the training, s the result of `share_of` (at most 1), q the query and x the state found so far. For
+        every state y, Σ w s (q - y)² is at most Σ w (x + s (q - x) - y)² plus a constant, with equality at y = x, so
+        that an exact answer to the query x + s (q - x) costs no more than x. A longer step toward q may reduce the cost
+        faster or not at all, so longer steps are tried first.
         """
         share = share_of(ask.weights, self.networks.weights)
         found = self.networks.project(self._projector_input(ask.query, ask.mask)).copy()

@@ -23,7 +23,7 @@ MOVED = len(NAMES) - 1  # A pose vector has the rotations of all joints except t
 ROTATIONS = slice(0, 6 * MOVED)
 HIPS_POSITION = slice(6 * MOVED, 6 * MOVED + 3)
 ROOT_VELOCITY = slice(6 * MOVED + 3, 6 * MOVED + 6)  # m/s forward, m/s left, rad/s
-# Contacts are 1 or -1 in the training data, and log odds in the output of the network.
+# Contacts are 1 or -1 in the training data, and log odds in the output of the decompressor network.
 CONTACTS = slice(6 * MOVED + 6, 6 * MOVED + 8)
 WIDTH = 6 * MOVED + 8
 
@@ -44,8 +44,7 @@ def encode(positions: Any, rotations: Any, root_velocity: Any, contacts: Any) ->
 def rotation_of(x: Row, y: Row) -> Quat:
     """Convert the first two columns `x` and `y` of a rotation matrix to a quaternion.
 
-    The vector `x` is normalized, and `y` is made orthogonal to `x`. A vector without a direction is replaced by a fixed
-    axis.
+    The vector `x` is normalized, and `y` is made orthogonal to `x`. A vector of length 0 is replaced by a fixed axis.
     """
     a = quat.unit(x, (1.0, 0.0, 0.0))
     b = quat.unit(quat.sub(y, quat.scale(a, quat.dot(a, y))), quat.unit((-a[1], a[0], 0.0), (0.0, 1.0, 0.0)))
@@ -65,7 +64,7 @@ def rotation_of(x: Row, y: Row) -> Quat:
 
 @njit
 def decode(code: Row, offsets: Row, positions: Row, rotations: Row) -> None:
-    """Decode one pose vector to local positions (J, 3) and rotations (J, 4) of the joints. The root has the identity.
+    """Decode one pose vector to local positions (J, 3) and rotations (J, 4) of the joints; the root gets the identity.
     """
     count = offsets.shape[0]
     for j in range(1, count):

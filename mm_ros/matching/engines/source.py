@@ -33,8 +33,8 @@ class SearchRequest:
     margin: float  # minimum relative cost reduction for a jump to another frame
     jump_cost: float  # minimum absolute cost reduction for a jump to another frame, in addition to `margin`
     exclusion_s: float  # minimum time between the current frame and a frame of the same clip to which playback jumps
-    explain: bool = False  # If true, the next best frames are returned, too.
-    band_grace_s: float = 0.0  # Motion that leaves the height band may continue for this time.
+    explain: bool = False  # whether the pose source also returns the next best frames
+    band_grace_s: float = 0.0  # time for which motion that leaves the height band may continue
     height_ratio: float = 1.0  # head height of the user, divided by the standing head height
     heights: tuple[float, float] = ANY_HEIGHT  # limits of the height band, divided by the standing head height
 
@@ -60,7 +60,7 @@ class PoseSource(Protocol):
     The attribute `database` describes skeleton, feature layout, height bands and tags of the motion.
     """
 
-    name: str  # a value of the setting `engine`
+    name: str  # name of the pose source, a value of the setting `engine`
     database: MotionDatabase
     queries: QueryBuilder
 
@@ -192,7 +192,7 @@ class SearchSource:
             return True
         ratio = float(self.database.head_height_ratio[current])
         if ask.heights != ANY_HEIGHT and ask.heights[0] + fitted.BAND_EDGE < ratio < ask.heights[1] - fitted.BAND_EDGE:
-            # The head height is well within the band although the frame has another posture, such as bending on tiptoe.
+            # The head is well within the heights of the band, but the posture differs, such as bending on tiptoe.
             return False
         near = abs(ratio - ask.height_ratio) < fitted.BAND_LEEWAY
         return near and self._out_of_band_s < ask.band_grace_s and self._fits(ask.tags, current)
@@ -203,8 +203,8 @@ class SearchSource:
         return some and bits & mask.all_of == mask.all_of and not bits & mask.none_of
 
     def _search_fallback(self, ask: SearchRequest) -> tuple[int, float]:
-        """Search the frames that match the tag query or, if there are none, all frames. This function is called if no
-        frame matches both the height band and the tag query."""
+        """Search the frames that match the tag query or, if there are none, all frames, because no frame matches both
+        the height band and the tag query."""
         for mask in (ask.tags, Mask()):
             frame, cost = self.engine.search(ask.query, ask.weights, mask=mask)
             if frame >= 0:

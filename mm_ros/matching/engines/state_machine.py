@@ -1,6 +1,6 @@
 """Engine "state_machine": blend between three loops for standing, walking and running.
 
-Motion matching is compared with this simple engine.
+Motion matching is compared with the engine "state_machine", because it is simple.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class StateMachineStage:
         self.loops = tuple(find_loop(database, s) for s in fitted.LOOP_SPEEDS)
         self.control = RootControl(settings or MatcherSettings())
         self.settings = settings or MatcherSettings()
-        # These attributes are part of the interface of `MatcherStage`, but the state machine does not use them.
+        # `explain` and `clock` belong to the interface of `MatcherStage`, but the state machine does not use them.
         self.explain, self.clock = False, lambda: 0.0
         self._report = PlayheadReport(database)
         self.scale, self.segments = scale, WHOLE

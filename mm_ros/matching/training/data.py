@@ -134,13 +134,13 @@ class QuerySampler:
     def _queries(self, rows: I64, rng: np.random.Generator) -> F32:
         d, count = self.data.database, len(rows)
         out = self.data.features[rows].copy()
-        other = rng.random(count) < 0.5  # Half of the queries get the trajectory of another frame.
+        other = rng.random(count) < 0.5  # Half of the training queries get the trajectory of another frame.
         out[np.ix_(other, self.trajectory)] = self.data.features[
             np.ix_(self.rows.draw(int(other.sum()), rng), self.trajectory)
         ]
         raw = out * d.feature_std + d.feature_mean
-        # In live use the avatar's root is not at its desired position. Therefore the trajectory of each query is turned
-        # and shifted by a random amount.
+        # In live use the avatar's root is not at its desired position, so the trajectory of each query is turned and
+        # shifted by a random amount.
         off = rng.random(count) < 0.7
         turn = np.where(off, rng.normal(0, 0.25, count), 0.0)
         shift = np.where(off[:, None], rng.normal(0, 0.08, (count, 2)), 0.0)
@@ -173,8 +173,8 @@ class QuerySampler:
         return bool(mask.matches(self.kinds).any())
 
     def _tag_queries(self, rng: np.random.Generator) -> list[Mask]:
-        """Draw at most 61 masks. One mask allows all frames, and the others are random tag queries, often combined with
-        a height band. The number of masks is limited, because each mask needs a separate search."""
+        """Draw at most 61 masks, because each mask needs a separate search. One of the masks allows all frames, and the
+        others are random tag queries, often combined with a height band."""
         out = [Mask()]
         for _ in range(60):
             kind = int(self.kinds[rng.integers(len(self.kinds))])

@@ -53,7 +53,7 @@ def growth(database: MotionDatabase, effort: float, say: Callable[[str], None], 
 
 
 def clips_of(database: MotionDatabase, share: float, seed: int = 0) -> MotionDatabase:
-    """Make a database of random whole clips, which have at least `share` of the frames together. Normalization and tags
+    """Make a database of random whole clips, which have at least `share` of the frames together; normalization and tags
     do not change."""
     wanted, have = share * len(database), 0
     chosen: list[int] = []

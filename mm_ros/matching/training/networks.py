@@ -25,7 +25,7 @@ class Sizes:
 
 
 class Layers(nn.Module):
-    """ReLU layers with a linear skip connection. Before the training, these layers compute a given linear map."""
+    """ReLU layers with a linear skip connection, which compute a given linear map before the training."""
 
     def __init__(self, inputs: int, outputs: int, width: int, layers: int) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class Layers(nn.Module):
 
 
 class Body(nn.Module):
-    """Forward kinematics of pose vectors. All results are relative to the root of the body."""
+    """Forward kinematics of pose vectors, relative to the root of the body."""
 
     def __init__(self, skeleton: Skeleton) -> None:
         super().__init__()

@@ -68,7 +68,7 @@ class _Graph:
 def onnx_of(networks: Any, states: Any, features: int, conditions: int, metadata: dict[str, str]) -> bytes:
     """Return the content of the ONNX file for the networks `decompressor`, `stepper` and `projector`.
 
-    The graph limits states and queries to the range of the motion plus a margin, so that the stepper cannot diverge.
+    The ONNX graph limits states and queries to the motion's range plus a margin, so that the stepper cannot diverge.
     """
     from onnx import TensorProto, helper
 
@@ -126,7 +126,7 @@ def metadata_of(database: MotionDatabase, weights: Any, parameters: int, **more:
 
 def _digest(database: MotionDatabase) -> str:
     """Return some frames of the database as text: one frame of each combination of tags, and the frame with the least
-    motion. The learned engine needs these frames for masks, height bands and the first pose."""
+    motion. The learned engine needs example frames for masks, height bands and the first pose."""
     _, first = np.unique(np.asarray(database.tags), return_index=True)
     still = int(np.argmin(np.abs(np.asarray(database.angular_velocities)).sum((1, 2))))
     rows = np.unique([*first.tolist(), still])

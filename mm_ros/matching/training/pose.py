@@ -44,7 +44,7 @@ class PoseNetworks(nn.Module):
 
     @torch.no_grad()
     def begin(self, data: MotionData, skeleton: Skeleton) -> None:
-        """Initialize the networks with a linear solution. The latents are then the principal components of that part of
+        """Initialize the networks with a linear solution, whose latents are the principal components of that part of
         the pose vectors that a linear map of the features does not predict."""
         for name, values in (("code", data.codes), ("rate", data.rates)):
             getattr(self, f"{name}_mean").copy_(torch.as_tensor(values.mean(0)))

@@ -33,7 +33,7 @@ from mm_ros.motion.database import MotionDatabase
 
 STAGES = ("pose", "stepper", "projector")
 SAVE_EVERY_S = 60.0  # Time between two checkpoints.
-TELL_EVERY_S = 15.0  # Time between two lines of progress.
+TELL_EVERY_S = 15.0  # Time between two lines of progress output.
 WARM_STEPS = 100
 
 
@@ -118,8 +118,8 @@ class Training:
         self.key = _key(database, options)
 
     def run(self) -> Trained:
-        # Arithmetic with denormal (extremely small) numbers is slow, so they are replaced by zero. The mode of torch
-        # that replaces them applies to the whole thread and is therefore switched off after the training.
+        # Torch replaces denormal (extremely small) numbers by zero in the whole thread until the training ends, because
+        # arithmetic with denormal numbers is slow.
         torch.set_flush_denormal(True)
         try:
             return self._run()
@@ -273,7 +273,8 @@ def _key(database: MotionDatabase, options: Options) -> str:
 
 
 def finish(trained: Trained, path: Path, credit: str = "") -> dict[str, Any]:
-    """Write the model file, measure its accuracy, and write the file again with these figures. Return the figures."""
+    """Write the model file, measure its accuracy, and write the file again with the measured figures. Return the
+    figures."""
     from mm_ros.matching.model_file import LearnedModel
     from mm_ros.matching.training.validate import validate
 
