@@ -8,7 +8,6 @@ of `mm_ros evaluate` change (result: benchmarks/2026-11-constants.md).
 
 # For `matcher.py`: While the user's feet are certain, `jump_cost` is multiplied by 1 + `FEET_JUMP_COST`, because the
 # feet raise all costs.
-# costs.
 FEET_JUMP_COST = 16.0
 # If an estimated ankle is higher than `LEG_LIFTED` [m], the search includes frames with kicks and lifted knees.
 LEG_LIFTED = 0.3
@@ -22,13 +21,11 @@ BAND_GRACE_S = 0.7
 BAND_LEEWAY = 0.03
 # Frames without the tag of the height band may not continue to play if their head height is inside the band by more
 # than `BAND_EDGE` times the standing head height. The margin `BAND_EDGE` is needed because frames were assigned to
-# bands by heights that were averaged
-# over 0.5 s.
+# bands by heights that were averaged over 0.5 s.
 BAND_EDGE = 0.01
 
 # For `tempo.py`: If the motion is slower than `SLOWEST_TEMPO` [m/s] and turns by less than `SLOWEST_TURN` [rad/s], its
 # playback speed does not change.
-# does not change.
 SLOWEST_TEMPO, SLOWEST_TURN = 0.2, 0.4
 # The playback speed is chosen so that the avatar catches up with the user within the time `CATCH_UP_S`.
 CATCH_UP_S = 0.4

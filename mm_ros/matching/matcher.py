@@ -227,8 +227,7 @@ class MatcherStage:
         self.segments = WHOLE  # sizes of the user's trunk and arms relative to the scaled skeleton
         # If `explain` is true, the next best frames are added to the `Match`, which takes far longer than the search.
         self.explain = False
-        # The duration of a search is measured by the function `clock` [s], because a stage must not read a clock
-        # itself.
+        # The duration of a search is measured by the function `clock` [s]; a stage must not read a clock itself.
         self.clock: Callable[[], float] = lambda: 0.0
         self._input = ""  # name of the source of the desired trajectories
         self._use(settings, database, learned)

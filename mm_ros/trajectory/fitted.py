@@ -2,32 +2,32 @@
 
 The values were fitted to motion captures of the CMU database with simulated trackers (docs/evaluation.md). The captures
 of the test persons, subjects 08 and 35, were not used for the fit. `python tools/sensitivity.py
-mm_ros/trajectory/fitted.py CLIP…` halves and doubles each value and prints how the figures of `mm_ros evaluate` change.
-The result of this script is in benchmarks/2026-11-constants.md.
+mm_ros/trajectory/fitted.py CLIP…` halves and doubles each value and prints how the figures of `mm_ros evaluate` change
+(result: benchmarks/2026-11-constants.md).
 """
 
 # from_trackers.py
 WAIST_HALFLIFE_S = 0.1  # half-life of the change between hips by the head and hips by the waist tracker
 # expected error of a prediction at constant velocity, per second of prediction, while the velocity is steady [m/s]
 STEADY_M_PER_S = 0.2
-# the step network has a weight of one half in the predicted facing if its expected error has this value [rad]
+# expected error of the step network's facing [rad] at which the network has half of the weight in the predicted facing
 CERTAIN_RAD = 0.5
 LARGEST_TURN = 3.0  # maximum turn rate of the body in the prediction [rad/s]
 
 # lean.py
 UPRIGHT = 0.011  # distance of an upright user's hips behind the head, as a share of the standing head height
-LEAN_HALFLIFE_S = 0.15  # half-life of the smoothed lean; the smoothing removes the bobbing of the head in a walk
+LEAN_HALFLIFE_S = 0.15  # half-life of the smoothed lean, which removes the bobbing of the head in a walk
 # half-life of the averages of turn rate and velocities; averaging twice removes the sway of the head with the steps
 LEARNING_HALFLIFE_S = 0.2
 # minimum bend at which a correction of the bend is learned, as a share of the standing head height
 LEARNS_BENT = 0.05
-# maximum bend at which the learned correction is forgotten; the user may bend in another way the next time
+# the learned correction is forgotten below this bend, because the user may bend in another way the next time
 UPRIGHT_AGAIN_BELOW = 0.03
-# minimum forward speed [m/s] and turn rate [rad/s]; slower motion does not show how far the hips are behind the head
+# minimum forward speed [m/s] and turn rate [rad/s] at which a correction of the bend is learned
 LEARNS_SPEED, LEARNS_TURN = 0.3, 0.3
-LEARNS_TURN_AT_MOST = 3.0  # maximum turn rate [rad/s] from which the correction is learned; faster turns are set to it
-DOUBT = 0.06  # amount of data [m² rad²/s] at which the learned correction has half of its full effect
-# half-lives of the old data of the correction: while the user walks bent, and while the user is upright
+LEARNS_TURN_AT_MOST = 3.0  # maximum turn rate [rad/s] for the correction of the bend; faster turns are reduced to it
+DOUBT = 0.06  # amount of data [m² rad²/s] at which the learned correction of the bend has half of its full effect
+# half-lives of the data from which a correction of the bend is learned: while the user walks bent, and upright
 EVIDENCE_HALFLIFE_S, UPRIGHT_HALFLIFE_S = 60.0, 10.0
-FOLLOW_HALFLIFE_S = 1.0  # half-life with which the applied correction of the bend follows the learned one
+FOLLOW_HALFLIFE_S = 1.0  # half-life with which the applied correction of the bend follows the learned correction
 LARGEST_CHANGE = 0.8  # maximum correction of the bend, as a share of the estimated bend

@@ -119,9 +119,9 @@ class TrajectorySettings(Settings):
 
 Numbers = namedtuple("Numbers", tuple(TrajectorySettings.specs()))  # type: ignore[misc]  # the settings for the kernels
 
-# Indices of the values in the array `m`, the memory of `TrajectoryStage`. A pair (x, y) has the index of its x. `HEAD`
+# Indices of the values in the array `m`, the memory of `TrajectoryStage`; a pair (x, y) has the index of its x. `HEAD`
 # is the centre of the head, and `STOOD` the place where the hips last stood. `SLOW` is the average of the velocity, and
-# `ACROSS` the average of its component to the left. `BLENDED` is the weight of the waist tracker from 0 to 1.
+# `ACROSS` the average of the lateral velocity. `BLENDED` is the weight of the waist tracker from 0 to 1.
 HEAD, STOOD, VELOCITY, ACCELERATION, SLOW, WAIST = range(0, 12, 2)
 ACROSS, YAW, YAW_RATE, TURN, HEIGHT_RATIO, BLENDED, MEMORY = range(12, 19)
 
@@ -155,7 +155,7 @@ class TrajectoryStage:
         self.standing = self.lean.standing = head_joint_height(calibration)
         self.bend.unsure = calibration.head_height_sigma / self.standing
         waist = calibration.mountings.get(ROLES[WAIST_ROLE])
-        none = np.zeros(7)  # until the mounting is measured, the tracker is assumed to be at the hips
+        none = np.zeros(7)  # until its mounting is measured, the waist tracker is assumed to be at the hips
         self._devices = np.array([calibration.headset_in_head, none if waist is None else waist], np.float64)
 
     def reset(self) -> None:
@@ -169,9 +169,9 @@ class TrajectoryStage:
     def step(
         self, trackers: TrackerFrame, facing: BodyOrientation, estimate: StepEstimate | None = None
     ) -> Trajectory | None:
-        """Return the desired trajectory. For a late or duplicate sample, or without a tracked head, return None.
+        """Return the desired trajectory, or None for a late or duplicate sample or without a tracked head.
 
-        `estimate` holds the user's feet and the predicted path that the step network returned for this sample.
+        `estimate` contains the user's feet and the path of the hips that the step network predicted for this sample.
         """
         if trackers.state[HEAD_ROLE] == LOST:
             return None
@@ -189,7 +189,7 @@ class TrajectoryStage:
         return self._make_trajectory(trackers.stamp_ns, moved, False, estimate)
 
     def stale(self, stamp_ns: int) -> Trajectory:
-        """Return a desired trajectory that stands at the last position. Use it while no trackers are received."""
+        """Return a desired trajectory that stands at the last position, for use while no trackers are received."""
         m = self._memory
         m[VELOCITY : WAIST] = m[ACROSS] = m[YAW_RATE] = m[TURN] = 0.0
         m[STOOD], m[STOOD + 1] = _position(m, self.lean.memory)
@@ -220,7 +220,7 @@ def _follow(
     velocities: Any, angular: Any, state: Any, moved: Any, carry: bool, start: bool, dt: float, facing: float,
     sigma: float,
 ) -> None:  # fmt: skip
-    """Update the memory by one sample of the trackers.
+    """Update the memory `m` by one sample of the trackers.
 
     `moved` is the pose `new_from_old` of a moved play space. `start` is true for the first sample after a gap. `sigma`
     is the standard deviation of the facing [rad].
@@ -236,7 +236,7 @@ def _follow(
     own_x, own_y = velocities[HEAD_ROLE, 0] - swing[0], velocities[HEAD_ROLE, 1] - swing[1]
     x, y = own_x, own_y
     if not carry and not start and dt > 0.0:
-        # When the user moves by the stick, the play space moves in the room, but the trackers do not move in it.
+        # When the user moves by the stick, the play space moves in the room, but the trackers stay in the play space.
         hx, hy = _moved(moved, m[HEAD], m[HEAD + 1])
         x, y = x + (hx - m[HEAD]) / dt, y + (hy - m[HEAD + 1]) / dt
     m[HEAD], m[HEAD + 1], m[HEIGHT_RATIO] = head[0], head[1], head[2] / standing
@@ -326,16 +326,15 @@ def _predict(
     """
     s = s[0]
     x, y = _position(m, lean)
-    # The smoothing delays the velocity, and the acceleration compensates this delay.
+    # The smoothing delays the velocity, and the acceleration compensates the delay.
     lead = s.lead * s.velocity_halflife / math.log(2.0)
     vx, vy = m[VELOCITY] + lead * m[ACCELERATION], m[VELOCITY + 1] + lead * m[ACCELERATION + 1]
-    # An uncertain facing is smoothed with a longer delay, but only the delay of a certain facing is compensated.
-    # Compensation of the whole delay would amplify the errors of the facing.
+    # An uncertain facing is smoothed with a longer delay, but only the delay of a certain facing is compensated,
+    # because compensation of the whole delay would amplify the errors of the facing.
     yaw = m[YAW] + s.facing_lead * s.facing_halflife / math.log(2.0) * m[YAW_RATE]
     moving = _moving(m, lean, s, x, y, vx, vy)
-    # The predicted velocity is a mix of the current velocity and of its average. Across the facing, the head sways with
-    # each step and drifts in a turn. Therefore a slower average replaces most of the lateral average. docs/matching.md
-    # has measurements of the effect.
+    # The predicted velocity is a mix of the current velocity and of its average. The head sways to the side with each
+    # step and drifts in a turn, so a slower average replaces most of the lateral average (docs/matching.md).
     across = s.lateral * (m[ACROSS] - _left(m, m[SLOW], m[SLOW + 1]))
     lasting_x = s.trend * vx + (1.0 - s.trend) * m[SLOW] - across * math.sin(m[YAW])
     lasting_y = s.trend * vy + (1.0 - s.trend) * m[SLOW + 1] + across * math.cos(m[YAW])
@@ -372,8 +371,8 @@ def _learned(
 ) -> tuple[float, float, float]:  # fmt: skip
     """Return the predicted displacement and turn, blended with the displacement and turn by the step network.
 
-    The share of the network in the displacement follows from the squares of both expected errors. `unsteady` is the
-    expected error [m] of a prediction at constant velocity, per second of prediction.
+    The network's share in the displacement follows from the squares of the expected errors of both predictions.
+    `unsteady` is the expected error [m] of a prediction at constant velocity, per second of prediction.
     """
     share = turn_share = own_x = own_y = own_turn = 0.0
     for i, weight in ((k - 1, 1.0 - part), (k, part)):
@@ -388,7 +387,7 @@ def _learned(
 
 @njit
 def _ramp(x: float, low: float, high: float) -> float:
-    """Return a smooth step of `x`: 0 below `low`, 1 above `high`."""
+    """Return a smooth step function of `x`, which is 0 below `low` and 1 above `high`."""
     u = min(1.0, max(0.0, (x - low) / max(high - low, 1e-9)))
     return u * u * (3.0 - 2.0 * u)
 

@@ -1,9 +1,9 @@
 """Estimate how far the hips are behind the centre of the head, from the user's bend and from turns.
 
 The module tracking/bend.py estimates the bend of the user. The estimated bend may be wrong, because the head height
-alone does not distinguish bent knees from a bent back. But a walking body turns about its hips. A head that is the
-distance d in front of the hips therefore has the lateral velocity w·d at the turn rate w. `Lean` learns a correction of
-the bend from this lateral velocity.
+alone does not distinguish bent knees from a bent back. A walking body turns about its hips, so a head that is the
+distance d in front of the hips has the lateral velocity w·d at the turn rate w. The class `Lean` learns a correction of
+the bend from the lateral velocity of the head.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ class Lean:
         self.settle(0.0)
 
     def settle(self, behind: float) -> None:
-        """Set the distance `now` without smoothing; `step` describes `behind`. The learned correction is kept."""
+        """Set the distance `now` without smoothing; `step` describes `behind`. Unlike `reset`, `settle` keeps the
+        learned correction of the bend."""
         lean_settle(self.memory, self.standing, behind)
 
     def step(self, dt: float, behind: float, ahead: float, left: float, turn: float) -> None:

@@ -43,10 +43,9 @@ class PathSettings(Settings):
                 "the entry of `pauses` is 0 or missing."
     )
     headings: bool = setting(
-        False, "If true, the character faces as the poses of the path are oriented; if false, the character faces "
-               "along the path."
+        False, "The character faces as the poses of the path are oriented instead of along the path."
     )
-    loop: bool = setting(False, "If true, the character walks from the last key point to the first one, without end.")
+    loop: bool = setting(False, "The character walks from the last key point to the first one, without end.")
 
 
 @dataclass(frozen=True)
@@ -74,8 +73,8 @@ class Timetable:
 class PathStage:
     """Computes the desired trajectory of a character that walks along a path.
 
-    The walk begins at the first call of `step` after `set_path`. The character stands at the end of the path, or walks
-    the path as a loop. If the character is already walking, a new path begins at its position and speed, and the
+    The walk begins at the first call of `step` after `set_path`. At the end of the path, the character stands or begins
+    the path again as a loop. If the character is already walking, a new path begins at its position and speed, and the
     character walks to the first key point.
     """
 
@@ -134,7 +133,7 @@ class PathStage:
         self.start_ns = None
 
     def go_to(self, point: Any, yaw: float | None = None) -> None:
-        """Walk straight to a point. If the heading `yaw` [rad] is given, turn to this heading there."""
+        """Walk straight to a point, and turn there to the heading `yaw` [rad] if a heading is given."""
         goal = _key_points([point])[0]
         here, _, before = self.at(self._now)
         if yaw is None:
@@ -143,7 +142,7 @@ class PathStage:
         way = goal - here
         long = float(np.linalg.norm(way))
         course = before if long < JOINS_M else math.atan2(way[1], way[0])
-        turns = here + way * np.array([[0.15], [0.7]])  # at these two points the character faces along the path
+        turns = here + way * np.array([[0.15], [0.7]])  # at the two points `turns` the character faces along the path
         self._keep(np.vstack([here, turns, goal]), np.array([before, course, course, yaw]))
 
     def append(self, point: Any) -> None:
@@ -318,7 +317,7 @@ def _allowed_speed(
 ) -> F64:
     """Return the desired speed, reduced in bends and by the maximum acceleration.
 
-    The speed is `began` at the first point and `end` at the last point [m/s].
+    The reduced speed is `began` at the first point and `end` at the last point [m/s].
     """
     speed = desired.copy()
     if len(points) > 2:
