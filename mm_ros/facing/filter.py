@@ -2,8 +2,8 @@
 
 The filter has two states, which are angles and are modelled as Ornstein–Uhlenbeck processes. The state `error` is the
 error of the predicted facing and changes slowly. The state `bias` is the error of the camera and changes faster. A
-measurement of the camera observes the sum of both states. The variances and correlation times of `error` and `bias`
-decide how the filter divides a measured error between them. Between measurements, `error` decays to zero.
+measurement of the camera observes the sum of `error` and `bias`. The variances and correlation times of `error` and
+`bias` decide how the filter divides a measured error between them. Between measurements, `error` decays to zero.
 """
 
 from __future__ import annotations

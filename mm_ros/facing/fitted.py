@@ -11,11 +11,11 @@ import numpy as np
 
 from mm_ros.body.types import LEFT_FOOT_ROLE, RIGHT_FOOT_ROLE, WAIST_ROLE
 
-# orientation.py
+# Values of orientation.py
 QUICK_ERROR = 0.1  # facing error [rad] at which the half-life of the facing smoothing is halved
 SIGMA_GROWTH_RATE = 0.5  # rate [rad/s] at which the standard deviation of the facing grows while the headset is lost
 
-# filter.py, fusion.py
+# Values of filter.py and fusion.py
 OUTLIER = 1.5  # a measured facing is limited to this distance from the filtered facing, in standard deviations
 SMALLEST_SIGMA = 0.09  # minimum standard deviation of the predicted facing [rad]; networks underestimate their error
 MAX_STEP = 0.06  # maximum change of the facing correction from one frame to the next [rad]
@@ -72,13 +72,13 @@ MISS_M = 0.05  # standard deviation [m] of the distance from nose to ray in addi
 MISS_LASTS_S = 1.0  # correlation time of the distance from nose to ray
 FIELD_OF_VIEW_ERROR = 0.025  # error of the resected camera yaw by lens distortion and an inexact field of view [rad]
 
-# camera/offsets.py
+# Values of camera/offsets.py
 OFFSETS_SIGMA_M = 0.04  # standard deviation of the error of the calibrated offsets of nose and wrists
 SIZE_SIGMA = 0.2  # standard deviation of the relative error of the body size that the pose estimator assumes
 OFFSETS_HALFLIFE_S = 60.0  # half-life with which old pictures lose weight for the learned offsets
 OFFSETS_LARGEST_M = 0.15  # maximum of each coordinate of a learned offset
 
-# camera/timing.py
+# Values of camera/timing.py
 SURELY_M2 = 1e-5  # variance [m²] that is added to the variance of the difference between signals of camera and trackers
 # half-lives of the mean differences between the signals of camera and trackers, and of the variances around them
 MEAN_HALFLIFE_S, SPREAD_HALFLIFE_S = 2.0, 12.0

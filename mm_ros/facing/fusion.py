@@ -81,8 +81,8 @@ class FusionSettings(Settings):
              "longer without measurements.", "s", 0.05, 60.0
     )
     network_sigma_factor: float = setting(
-        0.8, "Factor on the standard deviation of the predicted facing. With a larger factor, landmarks and body "
-             "trackers have more weight.", "", 0.1, 10.0
+        0.8, "Factor on the standard deviation of the predicted facing. With a larger factor, camera landmarks "
+             "and body trackers correct the facing more.", "", 0.1, 10.0
     )
     camera_bias: float = setting(
         0.08, "Standard deviation of the facing error of landmarks that does not vanish in the average of many "

@@ -264,7 +264,7 @@ def follow_step(
 
 @njit
 def follow_sequence(targets: F64, rates: F64, dt: F64, halflife: float, max_rate: float, max_step: float) -> F64:
-    """Return the yaws (F,) of a whole clip: the first target, and then the results of `follow_step`."""
+    """Smooth the predicted yaws `targets` (F,) of a whole clip by `follow_step`, beginning with the first target."""
     out = np.empty(len(targets))
     yaw = targets[0]
     out[0] = yaw

@@ -1,4 +1,4 @@
-"""Description of the feature vector that motion matching compares; all modules take the order of columns from here."""
+"""Feature vector that motion matching compares; all modules take the order of its columns from this module."""
 
 from __future__ import annotations
 

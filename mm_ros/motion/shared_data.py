@@ -45,7 +45,7 @@ PROCEDURAL_NOTE = (
 def has_data() -> bool:
     """Return whether the shared motion data is expected to exist.
 
-    The data is expected if the environment variable MM_ROS_DATA is set. A wrong path in MM_ROS_DATA causes an error.
+    Shared data is expected if the environment variable MM_ROS_DATA is set. A wrong path in MM_ROS_DATA causes an error.
     """
     return bool(os.environ.get("MM_ROS_DATA")) or BESIDE.is_dir()
 
@@ -59,7 +59,7 @@ def data_folder() -> Path:
 
 
 def dataset(name: str) -> Path:
-    """Return the folder of a dataset such as 'cmu_locomotion'. An archive is unpacked into the cache folder first."""
+    """Return the folder of a dataset such as 'cmu_locomotion'; if it is an archive, unpack it into the cache folder."""
     folder = data_folder()
     if (folder / name).is_dir():
         return folder / name

@@ -108,7 +108,7 @@ class Engine:
         self._seal = stored_seal
         self.corpus = corpus
         self.index = index
-        self._masks: dict[tuple[int, int, int], bool] = {}  # for the bits of a mask, whether any frame matches
+        self._masks: dict[tuple[int, int, int], bool] = {}  # whether any frame matches a mask, by its bits
         self._table = np.zeros(TABLE_SIZE, np.int64)
         tables: dict[str, Callable[[Any], list[int]]] = {"tree": tree_table, "boxes": boxes_table}
         index_table = tables[name](index) if name in tables else []

@@ -10,7 +10,7 @@ from mm_ros.body.types import F64
 
 
 class OneEuro:
-    """Smooths an array over time.
+    """Smooths the values of an array over time.
 
     The cutoff frequency is `slowest` [Hz] at rest, and increases by `quickness` [Hz] per unit per second of motion. The
     rate of the motion is smoothed with the cutoff frequency `rate_cutoff` [Hz].

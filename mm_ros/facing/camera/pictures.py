@@ -53,7 +53,7 @@ def read_picture(path: Path) -> U8:
 
 
 def _film(device: int | str, name: str, live: bool) -> Pictures:
-    """Open the device before the first picture is read, so that its errors are reported at once."""
+    """Open the webcam or video before the first picture is read, so that errors are reported at once."""
     return _frames(_opened(device, name), name, live)
 
 

@@ -3,8 +3,8 @@
 The position p of the nose in the room follows from the headset. With u = (cos yaw, sin yaw) and the unknowns e and f
 for the position of the camera, the nose is at (x, y) = (u·p + e, u⟂·p + f) in camera axes. A picture measures y/x. Each
 picture thus gives one equation v·θ = 0, which is linear in the unknowns θ = (u, e, f). The class `Place` keeps the sum
-Σ v vᵀ over all pictures, in which old pictures lose weight. After elimination of e and f, the best u is the minor axis
-of a 2 × 2 matrix. Resection uses neither the depth of landmarks nor the hands, and is accurate as soon as the user has
+Σ v vᵀ over all pictures, in which old pictures lose weight. If e and f are eliminated, the best u is the minor axis of
+a 2 × 2 matrix. Resection uses neither the depth of landmarks nor the hands, and is accurate as soon as the user has
 walked across the picture and towards the camera. Resection also shows whether a person in a picture is the user.
 """
 

@@ -195,7 +195,7 @@ def _mirrored(p: F64, q: F64, yaw: F64) -> tuple[F64, F64, F64]:
 
 
 def _look_along(angle: float, q: F64) -> None:
-    """Turn the head back by up to `FARTHEST_LOOK`, because people look along their path."""
+    """Turn the head towards its path by up to `FARTHEST_LOOK`, because people look along their path."""
     q[:, 0] = rot.multiply(rot.from_yaw(-np.clip(angle, -FARTHEST_LOOK, FARTHEST_LOOK)), q[:, 0])
 
 

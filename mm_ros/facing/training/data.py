@@ -122,7 +122,7 @@ def chained(motions: list[Motion]) -> Motion:
 
 
 def sessions(motions: list[Motion], longest: int, rng: np.random.Generator) -> list[Motion]:
-    """Join random groups of 1 to `longest` motions of the same subject and rate. Each motion belongs to exactly one
+    """Divide the motions of each subject and rate into random groups of 1 to `longest`, and join the motions of each
     group."""
     groups: dict[tuple[str, float], list[Motion]] = defaultdict(list)
     for i in rng.permutation(len(motions)):

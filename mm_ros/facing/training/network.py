@@ -34,7 +34,7 @@ class FacingNetwork(nn.Module):
     """The facing network: an ensemble of small networks (members), which are evaluated as one batched product.
 
     Each member is evaluated for the motion and for the mirror image of the motion, so that the mean of all members is
-    symmetric. If the plan has recurrent members, half of the members are recurrent (`recurrent`).
+    symmetric. Half of the members are recurrent if the argument `plan` asks for recurrent members.
     """
 
     recurrent: RecurrentMembers | None

@@ -56,7 +56,7 @@ class _Graph:
         return self.node("Mul", [x, self.constant("inverse_scale", 1 / scale)], "normalized")
 
     def layers(self, x: str, weights: list[Any], biases: list[Any], name: str, last: str = "") -> str:
-        """Add linear layers with ReLU between them. The weights have the shape (inputs, outputs)."""
+        """Add linear layers with ReLU between them. The weights of each layer have the shape (inputs, outputs)."""
         for i, (w, b) in enumerate(zip(weights, biases, strict=True)):
             final = i + 1 == len(weights)
             operands = [x, self.constant(f"w{name}_{i}", w), self.constant(f"b{name}_{i}", b)]

@@ -40,7 +40,7 @@ class RecurrentMembers(nn.Module):
         self.weights = nn.ParameterList(w.detach().clone() for w in weights)
         self.biases = nn.ParameterList(b.detach().clone() for b in biases)
         with torch.no_grad():
-            self.into_bias[..., :units] = 2.0  # with this bias the state changes slowly at the start of the training
+            self.into_bias[..., :units] = 2.0  # the bias 2.0 lets the state change slowly at the start of the training
 
     def nothing(self, count: int) -> Tensor:
         return torch.zeros(len(self.into), count, self.units)

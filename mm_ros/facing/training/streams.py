@@ -26,7 +26,7 @@ JUDGED = 3  # every third tick is part of the loss, because neighbouring ticks d
 EACH = 2  # number of frames at 60 Hz from one tick to the next
 LEARNING_RATE, WEIGHT_DECAY = 2.5e-3, 0.2  # of AdamW
 PASSES = 1.5  # factor on the number of variants with which the plain members are trained
-MAX_RATE = 12.0  # turn rate [rad/s] above which a frame is not used, because such turns are errors of the capture
+MAX_RATE = 12.0  # turn rate [rad/s] above which a frame is not used, because faster turns are errors of the capture
 
 
 @dataclass
@@ -37,7 +37,7 @@ class Streams:
     targets: Tensor  # (T, B, 2)
     rates: Tensor
     dt: Tensor
-    goes_on: Tensor  # 0 at the first tick of a session, which resets the state; 1 at other ticks
+    goes_on: Tensor  # 0 at the first tick of a session, at which the network state is reset; 1 at all other ticks
 
     def __len__(self) -> int:
         return len(self.dt)

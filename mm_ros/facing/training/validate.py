@@ -41,7 +41,7 @@ class Errors:
     """Errors of the predicted facing in each frame [deg], as one array per clip."""
 
     yaw: list[F64]
-    root: list[F64]  # errors relative to the facing of the hips alone [deg]
+    root: list[F64]  # errors [deg] of the predicted facing relative to the direction of the hips alone
     rate: list[F64]  # errors of the rate of the facing [deg/s]
     kinds: list[Any]  # index into KINDS
 

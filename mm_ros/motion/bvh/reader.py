@@ -31,7 +31,7 @@ MOST_BYTES = 2_000_000_000  # maximum size of a file in bytes, which is about fo
 MOST = 1e9  # maximum length or angle in a file; squares of larger numbers may overflow
 DEEPEST, MOST_JOINTS = 200, 5000  # maximum number of joints in a chain and in a skeleton
 _LOOKED_AT = 100  # approximate number of frames that decide whether positions are in the axes of the room
-# Common frame rates [Hz], the most common one first. A rounded frame time that fits several rates means the first one.
+# Common frame rates [Hz], the most common one first. A rounded frame time means the first rate that fits.
 USUAL_RATES = (120, 60, 30, 100, 240, 90, 72, 50, 25, 24, 48, 200, 180, 150, 15, 20, 40, 80, 250, 300, 10)
 
 
@@ -126,7 +126,7 @@ def rate_of(frame_time: float, text: str = "") -> float:
     allowed = usual_rates(frame_time, text)
     if allowed:
         return allowed[0]
-    frame_time = max(frame_time, 1e-9)  # avoids a division by zero
+    frame_time = max(frame_time, 1e-9)  # the minimum 1e-9 avoids a division by zero
     near = round(1 / frame_time)
     return float(near) if near and abs(1 / near - frame_time) <= 1e-4 * frame_time else 1 / frame_time
 

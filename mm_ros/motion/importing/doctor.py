@@ -126,7 +126,7 @@ def _up(evidence: list[Evidence], given: Overrides, notes: list[Assumption]) -> 
     return axis
 
 
-# Frame rate in the header divided by the true frame rate, for files whose header is known to be wrong. Keys are the
+# Frame rate in the header divided by the true frame rate, for files whose header is known to be wrong. A key is the
 # family of the skeleton and the number of the recorded person.
 KNOWN_FACTORS = {("CMU", "143"): 2.0}
 

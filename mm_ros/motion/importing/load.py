@@ -99,8 +99,8 @@ def import_files(
 ) -> Import:
     """Import motion files, folders and archives as clips on the canonical skeleton.
 
-    The field `refused` of the result lists the files that cannot be used. If `options.strict` is true, the first file
-    that cannot be used raises MmRosError. MmRosError is also raised if no file contains usable motion.
+    The field `refused` of the returned object lists the files that cannot be used. If `options.strict` is true, the
+    first file that cannot be used raises MmRosError. MmRosError is also raised if no file contains usable motion.
     """
     options = options or ImportOptions()
     files = find_files(paths)

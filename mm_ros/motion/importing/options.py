@@ -61,7 +61,7 @@ class Overrides:
     subject: str | None = None
     leave_out: bool = False
     keep_proportions: bool = False  # whether implausible positions of the head joint or the legs are kept
-    joints: Mapping[str, str] | None = None  # name of a canonical joint → name of the joint in the file
+    joints: Mapping[str, str] | None = None  # for names of canonical joints, the names of these joints in the file
     tags: tuple[Any, ...] = ()  # each tag is a name for the whole clip, or a tuple (name, start_s, stop_s)
 
     def __post_init__(self) -> None:

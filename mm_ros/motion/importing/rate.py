@@ -18,7 +18,7 @@ SLOWEST, FASTEST = 5.0, 1000.0  # range of plausible frame rates [Hz]
 GRAVITY = 9.81  # m/s²
 WALK_RATIO = 0.38  # ratio of step length to cadence [m/Hz] when adults walk at a comfortable speed
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)  # possible values of the rate in the header divided by the true rate
-# Cost of each of FACTORS, in addition to its misfit. A factor with a larger cost needs more evidence.
+# Cost of each of FACTORS, in addition to its misfit. The larger the cost of a factor, the more evidence it needs.
 _DOUBT = (5.0, 2.5, 0.0, 2.5, 5.0)
 _USUAL = (24.0, 250.0)  # range of common frame rates of recordings [Hz]
 _LEAST = 3  # minimum number of falls, or of walks, that count as evidence
@@ -28,7 +28,7 @@ _FALL_SPREAD, _WALK_SPREAD = 0.25, 0.28
 
 
 class Rhythm(NamedTuple):
-    """Measurements of the falls and walks in one file, if the frame rate in its header is right."""
+    """Measurements of the falls and walks in one file, computed with the frame rate in the header."""
 
     falls: tuple[float, ...]  # downward acceleration of each fall [m/s²]
     walk_ratios: tuple[float, ...]  # ratio of step length to cadence [m/Hz] of every four steps
@@ -107,7 +107,7 @@ def contradiction(rhythms: list[Rhythm], rate: float, others: list[float], size:
 
 
 def guesses(frame_time: float) -> list[float]:
-    """Return possible frame rates of a file with an implausible frame time, which may be a rate or in milliseconds."""
+    """Return possible frame rates of a file whose implausible frame time may be a frame rate or a time in ms."""
     written = [frame_time, 1000 / frame_time]
     usual = [60.0, 120.0, 30.0, 100.0, 240.0, 90.0, 50.0, 25.0]
     near = [float(u) for w in written for u in USUAL_RATES if abs(w / u - 1) < 0.01]

@@ -13,7 +13,7 @@ from mm_ros.motion.bvh.reader import Bvh
 def by_shape(bvh: Bvh) -> dict[str, int]:
     """Return a map from canonical joints of arms and legs to joints of the file, or {} if the shape is not human.
 
-    The result may have left and right exchanged, which the module `doctor.py` corrects later.
+    Left and right may be exchanged in the returned map, which the module `doctor.py` corrects later.
     """
     parents = bvh.node_parents
     children = [[int(c) for c in np.flatnonzero(parents == i)] for i in range(len(parents))]

@@ -16,8 +16,8 @@ from mm_ros.search.tree.codes import MAX_COLUMNS, make_code_space, to_codes
 from mm_ros.search.tree.simd import LANES
 from mm_ros.search.tree.tree import NO_FRAME, TreeIndex
 
-RUN = 4  # number of consecutive frames in a run; the tree sorts whole runs
-RUNS = LANES // RUN  # number of runs per leaf
+RUN = 4  # number of consecutive frames in a run; the leaves of the tree contain whole runs
+RUNS = LANES // RUN  # number of runs of consecutive frames in a leaf
 _SAMPLE = 512  # approximate number of runs in the sample from which `_column_to_halve` computes variances
 _CANDIDATES = 6  # number of columns with the largest variances that `_column_to_halve` compares
 

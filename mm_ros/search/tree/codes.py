@@ -23,8 +23,8 @@ TAIL = 0.0005  # maximum share of the frames at each end of a column's range tha
 # Outliers are clamped if their distance from the range of other values is more than OUTLIER times this range.
 OUTLIER = 1.0
 REACH = 0.1  # extension of the range of the codes on either side, as a share of the range of the frames
-# Minimum square root of a column's usual weight, as a share of the largest square root. Without this minimum, columns
-# with very small weights would have too few different codes.
+# Minimum square root of a column's usual weight, as a share of the largest square root, which prevents that columns
+# with very small weights have too few different codes.
 LEAST_ROOT = 1 / 16
 MARGIN = 1e-9  # number of codes by which a query is rounded further down, to allow for rounding errors of float64
 FACTOR = 65535.0  # integer factor of the column with the largest weight

@@ -177,7 +177,7 @@ def _far_or_uneven(columns: Any, found: Any, top: Any, last: Any, lost: Any, sca
 
 @njit(**LEAN)
 def float_factors(columns: Any, one_costs: Any, scaled: Any, outside: Any, line: Any, square: Any) -> None:
-    """Write the coefficients of the distance (to `line`) and of its square (to `square`) in the float sum."""
+    """Write the factors of distances in float sums to `line`, and the factors of squared distances to `square`."""
     for c in range(columns):
         square[c] = np.float32(scaled[c] / one_costs)
         line[c] = np.float32(2 * outside[c] * scaled[c] / one_costs)
