@@ -38,7 +38,7 @@ class RootSettings(Settings):
     direction_window_s: float = setting(
         61 / 60, "Filter window of the root's facing. Larger values make the root's turns smoother.", "s", 0.0, 10.0
     )
-    order: int = setting(3, "Order of the polynomials in the filter of the root. A larger order filters less.", "", 0, 9)
+    order: int = setting(3, "Order of the polynomials in the filter of the root. Larger orders filter less.", "", 0, 9)
 
 
 def sample_times(frames: int, rate: float, new_rate: float) -> F64:
