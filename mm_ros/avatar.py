@@ -38,8 +38,8 @@ class Steps:
 
 
 class Avatar:
-    """Avatar of one user. Values that pass between stages are rounded as in ROS messages, so that the results are equal
-    to those of the ROS nodes."""
+    """Avatar of one user, whose stages exchange values rounded as in ROS messages, so that the results are equal to
+    those of the ROS nodes."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Avatar:
         """Build an avatar with the networks that the settings select. If the settings select the learned engine, the
         model file replaces `database`."""
         settings = settings or AvatarSettings()
-        # These modules are imported here, because they import onnxruntime, which `Avatar` itself does not need.
+        # The loaders are imported here, because they import onnxruntime, which `Avatar` itself does not need.
         from mm_ros.facing.model_file import load_facing_model
         from mm_ros.matching.model_file import load_learned
         from mm_ros.steps.model_file import load_step_model
@@ -87,8 +87,8 @@ class Avatar:
             stage.reset()
 
     def set_calibration(self, calibration: Calibration) -> None:
-        """Use another calibration from the next step on. The mountings of body trackers that were measured so far are
-        kept."""
+        """Use another calibration from the next step on, but keep the mountings of body trackers that were measured so
+        far."""
         self.calibration = calibration = self.mounting.set_calibration(calibration)
         self.facing.set_calibration(calibration)
         self.trajectory.set_calibration(calibration)
@@ -96,15 +96,15 @@ class Avatar:
         self.post = fit_post(self.post, self.post.settings, self.skeleton, calibration, self.post.published)
 
     def watch(self, landmarks: Landmarks) -> None:
-        """Add the landmarks of one camera image. The next call of `step` uses these landmarks."""
+        """Add the landmarks of one camera image, which the next call of `step` uses."""
         self.facing.fusion.watch(landmarks)
         self.trajectory.steps.watch(landmarks)
 
     def step(self, trackers: TrackerFrame, facing: BodyOrientation | None = None) -> AvatarPose | None:
-        """Return the pose of the avatar for one sample of the trackers. If `facing` is given, it replaces the predicted
-        facing.
+        """Return the pose of the avatar for one sample of the trackers. If `facing` is given, this facing replaces the
+        predicted facing.
 
-        The result is None for a late or duplicate sample, and for a sample without a head.
+        For a late or duplicate sample, and for a sample without a head, `step` returns None.
         """
         trackers, calibration = self.mounting.step(trackers)
         if calibration is not None:

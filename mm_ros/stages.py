@@ -48,7 +48,7 @@ class FacingStages:
     @classmethod
     def load(cls, orientation: OrientationSettings, fusion: FusionSettings) -> FacingStages:
         """Build the stages with the facing network that the settings select."""
-        # This module is imported here, because it imports onnxruntime, which the stages themselves do not need.
+        # `facing.model_file` is imported here, because it imports onnxruntime, which the stages themselves do not need.
         from mm_ros.facing.model_file import load_facing_model
 
         return cls(orientation, fusion, Calibration(), load_facing_model(orientation))
@@ -109,7 +109,7 @@ def build_matcher(
     settings: MatcherSettings, database: MotionDatabase, calibration: Calibration,
     learned: LearnedNetworks | None = None, run: int = 0,
 ) -> MatcherStage | StateMachineStage:  # fmt: skip
-    """Build the matcher stage for a user. The number `run` must differ after each restart of the matcher."""
+    """Build the matcher stage of a user; the number `run` must differ after each restart of the matcher."""
     stage = matcher_stage(settings, database, avatar_scale(calibration, database.skeleton), run, learned)
     fit_matcher(stage, database.skeleton, calibration)
     return stage

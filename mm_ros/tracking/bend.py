@@ -3,8 +3,8 @@
 The height of the head alone does not distinguish bent knees from a bent back. The bent back causes a share of the drop
 of the head: L (1 − cos lean), where L is the length from hips to head and the lean is the angle of the line from hips
 to head. The bent knees cause the rest of the drop. A person who looks down and whose hands are low usually bends the
-back. A person who looks ahead usually bends the knees. The share is a logistic function of these values that was fitted
-to motion captures of the CMU database (docs/pose.md).
+back, and a person who looks ahead the knees. The share of the bent back is a logistic function of these values that was
+fitted to motion captures of the CMU database (docs/pose.md).
 """
 
 from __future__ import annotations
@@ -23,37 +23,37 @@ from mm_ros.maths.springs import damp
 # Lengths and heights in this module are shares of the standing height, which is the height of the head joint of the
 # standing user.
 HIPS_TO_HEAD = 0.40  # length from the hips to the head joint, as a share of the standing height
-BENT_FROM = 0.035  # minimum drop of the head that counts as bending; the head drops less while the user walks
-SOFT = 0.04  # drop of the head, as a share of the standing height, of which half counts as bending
+BENT_FROM = 0.035  # minimum drop of the head that counts as bending, because the head also drops in a walk
+SOFT = 0.04  # half of a drop of the head by `SOFT` counts as bending
 LARGEST_DROP = 0.9  # maximum drop of the head, as a share of the standing height
-# Weights of the inputs of the logistic function. Its inputs are 1, the downward pitch of the head [rad], the drop of
-# the head, their product, the position of the hands forward of the head, above the head, and both positions times the
-# drop. The weights were fitted to skeletons whose proportions were corrected, because the head joint in CMU's files is
-# 11 cm too low. The CMU database contains hardly any squats or lunges, so synthetic users have half of the weight in
-# the fit (benchmarks/2026-11-pose.md). People nod and hold things. Therefore the fit adds noise with a standard
+# Weights of the inputs of the logistic function. The inputs are 1, the downward pitch of the head [rad], the drop of
+# the head, the product of pitch and drop, the position of the hands forward of the head, above the head, and both
+# positions times the drop. The weights were fitted to skeletons with corrected proportions, because the head joint in
+# CMU's files is 11 cm too low. The CMU database contains hardly any squats or lunges, so synthetic users have half of
+# the weight in the fit (benchmarks/2026-11-pose.md). People nod and hold things, so the fit adds noise with a standard
 # deviation of 0.2 rad to the pitch, and of 0.08 of the standing height to the positions of the hands.
 WEIGHTS = (-0.25, 3.87, -5.91, -2.63, -8.21, 1.62, 8.77, -4.38)
-# ranges of the values in the motion of the fit: pitch [rad], hands forward of and above the head, drop of the head
+# ranges of the inputs in the motion of the fit: pitch [rad], hands forward of and above the head, drop of the head
 PITCH, FORWARD, ABOVE, DROP = (-1.0, 1.3), (-0.3, 0.6), (-0.7, 0.3), (0.0, 0.6)
 # usual position of the hands of a bent person, forward of and above the head, as shares of the standing height
 NEUTRAL = (0.0, -0.32)
-# half-lives of the averages of head pitch and hands, and of the return of the hands to NEUTRAL while they are lost
+# half-lives of the averages of head pitch and hands, and of the return to NEUTRAL while the hands are lost
 PITCH_HALFLIFE_S, HANDS_HALFLIFE_S, UNSEEN_HALFLIFE_S = 0.12, 0.2, 1.0
 # A user whose head pitch [rad] and head height are below these limits lies on the back: the head looks up and is low.
 ON_THE_BACK_PITCH, ON_THE_BACK_RATIO = -0.35, 0.55
 ON_THE_BACK_HALFLIFE_S = 0.1
 
-# The user sits if the head stays at the height of a chair, behind the place where the head was last upright. The head
-# of a person who squats stays above the feet. The first four limits are shares of the standing height.
+# The user sits if the head stays at the height of a chair, behind the place where the head was last upright. In a
+# squat, the head stays above the feet. `LOWEST_SEAT` to `UPRIGHT` are shares of the standing height.
 LOWEST_SEAT, HIGHEST_SEAT, STOOD_UP = 0.55, 0.78, 0.86
 UPRIGHT, SEAT_BEHIND_M = 0.93, 0.08
 CALM_SPEED, CALM_S, SPEED_HALFLIFE_S, SEATED_HALFLIFE_S = 0.2, 1.5, 0.15, 0.2  # m/s, s
 SEATED_PITCH = 0.7  # maximum downward pitch of the head of a seated person [rad]
-LEFT_SEAT_M = 0.45  # the user has left the seat if the head is farther than this from where the user sat down
+LEFT_SEAT_M = 0.45  # a user who moved the head by more than `LEFT_SEAT_M` [m] has left the seat
 SEATED_COSINE = 0.985  # cosine of the usual lean of a seated person
 
 
-# Indices of the values in the memory of `Bend`. `PLACE` and `SEAT` are followed by the y, and `LAST` by the y and z.
+# Indices of values in the memory of `Bend`, where `PLACE` and `SEAT` begin (x, y), and `LAST` begins (x, y, z).
 DROP_NOW, SHARE, ON_BACK, RATIO, PITCH_NOW, HANDS_FORWARD, HANDS_ABOVE, READY, SEATED, SITS, CALM, SPEED = range(12)
 LAST, SEAT, PLACE, PLACED, UNSURE, MEMORY = 12, 15, 17, 19, 20, 21
 
@@ -62,7 +62,7 @@ class Bend:
     """Estimates how far the user bends, and whether the user sits or lies.
 
     `drop` is the distance of the head below its height in a walk, as a share of the standing height. `on_back` is −1 if
-    the user lies on the back, and else 1; it changes gradually.
+    the user lies on the back, and else 1, with a gradual change.
     """
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class Bend:
 
     @property
     def unsure(self) -> float:
-        """Relative standard deviation of the standing height. A smaller drop of the head is not bending."""
+        """Relative standard deviation of the standing height, below which a drop of the head is not bending."""
         return float(self.memory[UNSURE])
 
     @unsure.setter
@@ -88,7 +88,7 @@ class Bend:
         self.memory[PLACED] = 0.0
 
     def step(self, dt: float, frame: TrackerFrame, head_height: float, standing: float, yaw: float) -> None:
-        """Update the estimate by one frame, `dt` seconds after the frame before.
+        """Update the estimated bend by one frame, `dt` seconds after the frame before.
 
         `head_height` is the present height of the head joint and `standing` its height when the user stands [m]. `yaw`
         is the facing of the body [rad].
@@ -165,7 +165,7 @@ def _sit(b: Any, dt: float, head: Vec, fresh: bool, yaw: float) -> None:
     b[LAST], b[LAST + 1], b[LAST + 2] = head
     if b[RATIO] > UPRIGHT:
         b[PLACE], b[PLACE + 1], b[PLACED] = x, y, 1.0
-    behind = SEAT_BEHIND_M  # this value is used until the head has been upright once
+    behind = SEAT_BEHIND_M  # the head counts as behind its upright place until it has been upright once
     if b[PLACED] > 0.0:
         behind = (b[PLACE] - x) * math.cos(yaw) + (b[PLACE + 1] - y) * math.sin(yaw)
     if b[SITS] > 0.0:
@@ -205,6 +205,6 @@ def cosine_of(b: Any) -> float:
 def behind_of(b: Any) -> float:
     """Return how far the hips are behind the head because the user bends, as a share of the standing height.
 
-    The result is negative for a user who lies on the back.
+    For a user who lies on the back, the distance is negative.
     """
     return float(b[ON_BACK] * HIPS_TO_HEAD * math.sqrt(max(1.0 - cosine_of(b) ** 2, 0.0)))

@@ -47,8 +47,7 @@ def avatar_scale(calibration: Calibration, skeleton: Skeleton) -> float:
 def _legs_of(skeleton: Skeleton) -> float:
     """Return the length of a person's legs divided by the length of the skeleton's legs, for the same head height.
 
-    The factor is 1 for skeletons with the proportions of people. Skeletons in databases of earlier versions of mm_ros
-    have other proportions.
+    The returned ratio is 1 for skeletons with the proportions of people, unlike old skeletons of mm_ros.
     """
     now = proportions_of(skeleton)
     if not now.adult or HEAD_OVER_LEG.holds(now.head):
@@ -59,8 +58,8 @@ def _legs_of(skeleton: Skeleton) -> float:
 def avatar_segments(calibration: Calibration, skeleton: Skeleton) -> Segments:
     """Return the factors of trunk and arms for a skeleton that has been scaled to the user's legs.
 
-    With the factor of the trunk, the head joint has the height of the user's head joint. If the arm span has not been
-    measured, the length of the arms follows from the height of the head.
+    The factor of the trunk brings the head joint to the height of the user's head joint. Without a measured arm span,
+    the length of the arms follows from the height of the head.
     """
     legs, scale = _legs_of(skeleton), avatar_scale(calibration, skeleton)
     hips = float(skeleton.offsets[HIPS, 2])
@@ -107,9 +106,9 @@ CONTROLLER_RADIUS = 0.03  # height of the grip of a controller that lies on the 
 HIGHEST_FLOOR = 0.15  # height above the floor of the source [m] from which on a lying controller is on a shelf
 UNDER_FLOOR = 0.04  # minimum distance of a controller below the measured floor [m] that shows a wrong floor
 UNDER_FLOOR_S = 0.3  # minimum time for which a controller must be below the measured floor [s]
-# minimum distance of a controller below the floor [m] that shows an origin of the source which is not on the floor
+# minimum distance of a controller below the floor [m] that shows that the origin of the source is not on the floor
 ORIGIN_UNDER = 0.15
-# The origin is not on the floor only if the measured head height is also too low by at least this distance [m].
+# The origin of the source is moved only if the measured head height is also too low by at least ORIGIN_LACKS [m].
 ORIGIN_LACKS = 0.5
 # A headset that moves by less than NOT_WORN_M within NOT_WORN_S is not on a head.
 NOT_WORN_S, NOT_WORN_M = 3.0, 0.0015
@@ -136,30 +135,29 @@ ORIGIN = (
 class CalibrationSettings(Settings):
     user: str = setting("default", "Name of the user, and of the file with the user's measures.")
     posture: str = setting("standing", "Usual posture of the user: standing or seated.", choices=("standing", "seated"))
-    auto_calibrate: bool = setting(True, "If true, the height of the user is measured while the user moves.")
+    auto_calibrate: bool = setting(True, "The height of the user is measured while the user moves.")
     still_s: float = setting(
         3.0, "Time for which the user must stand still for the service `calibrate`.", "s", 0.5, 20.0
     )
     still_m: float = setting(
-        0.03, "Radius within which the head must stay for the service `calibrate`. With a larger radius the user may "
-              "sway more.", "m", 0.001, 0.2
+        0.03, "Radius within which the head must stay for the service `calibrate`. With a larger `still_m` the user "
+        "may sway more.", "m", 0.001, 0.2
     )
     level_rad: float = setting(
         0.5, "Maximum pitch and roll of the headset at which the head counts as upright.", "rad", 0.05, 1.5
     )
     headset_place: tuple[float, ...] = setting(
         (0.0,), "Position of the headset in the axes of the head joint: forward, left, up. A single value selects the "
-                "position in the user's file, or 0.10, 0, 0.08 without a file.", "m", -0.3, 0.3, live=False,
+        "position of the headset in the user's file, or 0.10, 0, 0.08 without a file.", "m", -0.3, 0.3, live=False,
     )  # fmt: skip
     grip_place: tuple[float, ...] = setting(
         (0.0,), "Position of the palm relative to the wrist: toward the thumb, along the fingers, out of the back of "
-                "the hand. If three values are given, no offset of the controllers is fitted. A single value selects "
-                "the position in the user's file, or 0, 0.08, 0 with a fitted offset without a file.",
+        "the hand. With three values of `grip_place`, no offset of the controllers is fitted. A single value selects "
+        "the position of the palm in the user's file, or 0, 0.08, 0 with a fitted offset without a file.",
         "m", -0.3, 0.3, live=False,
     )  # fmt: skip
     face_forward: bool = setting(
-        False, "If true, the service `calibrate` also turns the x axis of the room to the direction in which the user "
-               "looks."
+        False, "The service `calibrate` also turns the x axis of the room to the direction in which the user looks."
     )
 
 
@@ -217,7 +215,7 @@ class Calibrator:
         self._samples: deque[tuple[float, float, float, float, float, float]] = deque()
         self._heights = HeightDistribution()
         self._after_gap = False  # true if another person may wear the headset after a gap
-        self._span_known = True  # false if the arm span may be the arm span of another person
+        self._span_known = True  # false if the known arm span may belong to another person
         self._judged_ns = 0
         self._seen_s: float | None = None  # time of the last frame with a tracked headset [s]
         self._resting: dict[int, tuple[float, float, F64]] = {}
@@ -232,7 +230,7 @@ class Calibrator:
         self._from_person = False
 
     def forget_motion(self) -> None:
-        """Clear the samples after a gap or in a new epoch."""
+        """Clear the samples of the headset after a gap or in a new epoch."""
         self._samples.clear()
         self._resting.clear()
         self._under.clear()
@@ -240,9 +238,10 @@ class Calibrator:
         self._judged_ns = 0
 
     def step(self, frame: TrackerFrame) -> Calibration | None:
-        """Return the new calibration if this frame changes the calibration, otherwise None."""
+        """Return the new calibration if this tracker frame changes the calibration, otherwise None."""
         if self._timeline.judge(frame.stamp_ns, frame.epoch, frame.new_from_old).verdict not in (ADVANCE, DROP):
-            self.forget_motion()  # samples from before a move of the room or a jump of the clock are not comparable
+            # height samples from before a move of the room or a clock jump are not comparable
+            self.forget_motion()
         if frame.state[HEAD_ROLE] != TRACKED:
             self._samples.clear()
             return None
@@ -270,7 +269,7 @@ class Calibrator:
         self._heights.clear()
 
     def _laid_down(self) -> bool:
-        """Return true if the headset lies still. A headset on a head always moves a little."""
+        """Return true if the headset lies still, because a headset on a head always moves a little."""
         stand = self.stand()
         return stand is not None and stand.seconds >= 0.95 * NOT_WORN_S and stand.strayed < NOT_WORN_M
 
@@ -301,7 +300,7 @@ class Calibrator:
         )  # fmt: skip
 
     def measure(self) -> tuple[bool, str]:
-        """Measure the user from the last seconds. Return true on success, and a message for the user."""
+        """Measure the user from the last seconds, and return whether this succeeded and a message for the user."""
         s, stand = self.settings, self.stand()
         if stand is None or stand.seconds < 0.8 * s.still_s:
             return False, f"the headset has not been tracked for {s.still_s:g} s yet; put it on and call again"
@@ -330,9 +329,8 @@ class Calibrator:
         return height + SEATED_TO_STANDING if self.settings.posture == "seated" else height
 
     def _measure_automatically(self) -> None:
-        """Measure the height from the distribution of head heights. A height that was measured by request is kept until
-        another person may wear the headset.
-        """
+        """Measure the height of the user from the distribution of head heights. A user's height that was measured by
+        request is kept until another person may wear the headset."""
         highest = math.inf if self._floor_assumed else self.current.floor_height + HIGHEST
         found = self._heights.estimate(highest)
         if found is None:
@@ -377,7 +375,7 @@ class Calibrator:
                 now = replace(now, arm_span=0.0, arm_span_sigma=0.0)
                 self._reach = ArmReach()
             elif sigma >= DOUBTFUL_SIGMA > now.head_height_sigma:
-                # The known height is kept, but its standard deviation is increased.
+                # The known height of the user is kept, but its standard deviation is increased.
                 self.current = replace(now, head_height_sigma=sigma)
                 return
             elif (away < REFINED and now.head_height_sigma < 2 * sigma) or (away > ANOTHER and seconds < ANOTHER_S):
@@ -419,7 +417,8 @@ class Calibrator:
             self.current = replace(now, arm_span=span, arm_span_sigma=REACH_SPAN_SIGMA)
 
     def _floor(self, frame: TrackerFrame) -> None:
-        """Measure the floor by a controller that lies on the floor. Lower the floor if a controller is below it."""
+        """Measure the floor by a controller that lies on the floor. Lower the floor if a controller is below the
+        measured floor."""
         t = frame.stamp_ns * 1e-9
         for role in (LEFT_HAND_ROLE, RIGHT_HAND_ROLE):
             p = frame.positions[role]
@@ -469,7 +468,7 @@ class Calibrator:
 
 
 def in_words(c: Calibration) -> str:
-    """Describe the measures of a calibration and their uncertainties in words."""
+    """Describe the measures in a calibration and their uncertainties in words."""
 
     def sure(sigma: float) -> str:
         return f" ± {max(round(100 * sigma), 1)} cm" if sigma else ""

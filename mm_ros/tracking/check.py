@@ -1,4 +1,4 @@
-"""Checks tracker frames for invalid numbers, before such numbers get into springs and averages."""
+"""Checks tracker frames for invalid numbers, which would stay in springs and averages."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from mm_ros.maths.jit import njit
 
 def check_trackers(trackers: TrackerFrame, roles: tuple[int, ...] = tuple(range(R))) -> None:
     """Raise MmRosError if a tracker of `roles` has a value that is not finite, or a rotation that is not a unit
-    quaternion. Lost trackers are not checked.
-    """
+    quaternion. Lost trackers may have any numbers."""
     t = trackers
     role = _unsound(t.positions, t.rotations, t.velocities, t.angular_velocities, t.state, roles)
     if role >= 0:

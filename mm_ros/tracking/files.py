@@ -1,6 +1,6 @@
 """Reads and writes calibrations as YAML files, one per user.
 
-The files are in the folder `$MM_ROS_USERS`. If this variable is not set, they are in `$XDG_CONFIG_HOME/mm_ros/users`.
+The files are in the folder `$MM_ROS_USERS`, by default in `$XDG_CONFIG_HOME/mm_ros/users`.
 """
 
 from __future__ import annotations
@@ -40,10 +40,8 @@ def users_folder() -> Path:
 
 
 def state_folder() -> Path:
-    """Return the folder of the automatic measurements.
-
-    The folder is `$MM_ROS_USERS/measured`, or `$XDG_STATE_HOME/mm_ros/users` if the variable `MM_ROS_USERS` is not set.
-    """
+    """Return the folder of the automatic measurements: `$MM_ROS_USERS/measured`, or `$XDG_STATE_HOME/mm_ros/users` if
+    the variable `MM_ROS_USERS` is not set."""
     if os.environ.get("MM_ROS_USERS"):
         return users_folder() / "measured"
     xdg = os.environ.get("XDG_STATE_HOME")

@@ -1,10 +1,10 @@
-"""Filters the samples of trackers without delay. Good samples pass unchanged.
+"""Filters the samples of trackers without delay. Good samples pass the gate unchanged.
 
-A sample is refused if the source marks it as not tracked, or if its values are zero or not finite. A sample is also
-refused if the pose is frozen, if the device is out of reach of the head, or if the device cannot have moved so far. An
-extrapolation that comes to rest replaces refused samples. After `extrapolate_s` the tracker is LOST. If the samples
-stay at a new position for `confirm_s`, this position is accepted, and the output blends to it. A limit of the speed
-alone would follow a pose that drifts away, only more slowly.
+The gate refuses a sample if the source marks it as not tracked, if its values are zero or not finite, if the pose is
+frozen, if the device is out of reach of the head, or if the device cannot have moved so far. An extrapolation that
+comes to rest replaces refused samples; after `extrapolate_s` the tracker is LOST. If the samples stay at a new position
+for `confirm_s`, the new position is accepted, and the output blends to it. If the gate only limited the speed, the
+output would slowly follow a pose that drifts away.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from mm_ros.tracking.motion import KEPT, end_velocities
 # Sources stamp frames irregularly: the stamps of two frames can be 2 ms apart while their poses are 11 ms apart.
 STAMP_JITTER_S = 0.011
 BLENDED_M, BLENDED_RAD = 2e-4, 1e-3  # maximum offset of position and rotation at which a blend ends
-REPEATED_S = 0.1  # time of a repeated pose after which the state of a device is EXTRAPOLATED
+REPEATED_S = 0.1  # time for which a pose is repeated, after which the state of a device is EXTRAPOLATED
 SEEN_M = 0.001  # distance of the output from the raw position above which the state of a device is EXTRAPOLATED
 
 
@@ -48,7 +48,7 @@ SEEN_M = 0.001  # distance of the output from the raw position above which the s
 class GateSettings(Settings):
     extrapolate_s: float = setting(
         0.3,
-        "Time for which a tracker is extrapolated after a loss. After `extrapolate_s` the tracker is LOST.",
+        "Time for which a tracker is extrapolated after a loss, before the tracker counts as LOST.",
         "s", 0.0, 2.0,
     )
     rest_halflife_s: float = setting(
@@ -64,7 +64,7 @@ class GateSettings(Settings):
     confirm_s: float = setting(
         0.05,
         "Time for which a device must stay at a new position after a jump until the new position is accepted. A larger "
-        "time rejects longer disturbances.",
+        "`confirm_s` rejects longer disturbances.",
         "s", 0.0, 0.5,
     )
     blend_halflife_s: float = setting(
@@ -101,8 +101,8 @@ class GateSettings(Settings):
     head_speed: float = setting(5.0, "Maximum plausible speed of the headset.", "m/s", 1.0, 50.0)
     turn_speed: float = setting(50.0, "Maximum plausible turn rate of any device.", "rad/s", 5.0, 200.0)
     reach_m: float = setting(
-        1.5, "Maximum distance of a controller from the headset. Controllers at a larger distance are ignored. The "
-             "maximum for body trackers is 1.5 times this distance.", "m", 0.5, 10.0
+        1.5, "Maximum distance of a controller from the headset. Controllers at a larger distance are ignored. Body "
+        "trackers may be 1.5 times as far from the headset as controllers.", "m", 0.5, 10.0
     )
     velocity_window_s: float = setting(
         0.06,
@@ -112,7 +112,7 @@ class GateSettings(Settings):
     )
     new_epoch_s: float = setting(
         2.0,
-        "Duration of a loss of the headset above which a new epoch starts. All stages reset in a new epoch.",
+        "Duration of a loss of the headset above which a new epoch starts, in which all stages reset.",
         "s", 0.5, 60.0,
     )
 
@@ -121,13 +121,13 @@ Numbers = namedtuple("Numbers", tuple(GateSettings.specs()))  # type: ignore[mis
 
 
 class Devices(NamedTuple):
-    """State of the filter. Row r of each array belongs to the device with the role `ROLES[r]`."""
+    """State of the filter: row r of each array belongs to the device with the role `ROLES[r]`."""
 
     p: F64  # (R, 3) the output
     q: F64  # (R, 4)
     v: F64  # (R, 3)
     w: F64  # (R, 3)
-    raw_p: F64  # (R, 3) the last raw pose, accepted or not
+    raw_p: F64  # (R, 3) position in the last raw pose, accepted or not
     raw_q: F64  # (R, 4)
     off_p: F64  # (R, 3) difference between the output and the raw pose during a blend
     off_q: F64  # (R, 4)
@@ -137,14 +137,14 @@ class Devices(NamedTuple):
     rotations: F64  # (R, 2, KEPT, 4)
 
 
-# These constants are columns of `Devices.n`. `BRIDGED` counts the samples since the last good sample. `REPEATS` counts
-# how often the last pose has been repeated. `FROZEN` is 1 after a pose has been repeated for `frozen_s`. Each device
-# has two motions: one at the accepted position, and one at a new position that is not confirmed yet. `IN_USE` is the
-# index of the motion at the accepted position.
+# `KNOWN` to `ZERO_NS` are columns of `Devices.n`. `BRIDGED` counts the samples since the last good sample. `REPEATS`
+# counts how often the last pose has been repeated. `FROZEN` is 1 after a pose has been repeated for `frozen_s`. Each
+# device has two motions: one at the accepted position, and one at a new position that is not confirmed yet. `IN_USE` is
+# the index of the motion at the accepted position.
 KNOWN, BRIDGED, ACCEPTED, STATE, REPEATS, FROZEN, RAW_NS, CHANGED_NS, GOOD_NS, SAMPLED_NS, OTHER_NS, IN_USE = range(12)
-HELD, ZERO_NS, COUNTS = 12, 14, 16  # columns with the number of samples and the stamp of the time 0 of both motions
+HELD, ZERO_NS, COUNTS = 12, 14, 16  # columns of the number of samples and of the stamp of time 0, for two motions
 REASONS = ("flag", "zero", "frozen", "reach", "jump")
-FLAG, ZEROED, FROZEN_POSE, REACH, JUMP = range(1, 6)  # reasons to refuse a sample; the reason of an accepted one is 0
+FLAG, ZEROED, FROZEN_POSE, REACH, JUMP = range(1, 6)  # reasons to refuse a sample; 0 stands for an accepted sample
 
 
 def make_devices() -> Devices:
@@ -177,11 +177,11 @@ class TrackerGate:
 
     @property
     def refused(self) -> dict[str, int]:
-        """Number of refused samples by the reason of the refusal."""
+        """Number of refused samples by reason."""
         return dict(zip(REASONS, self._refusals[1:].tolist(), strict=True))
 
     def reset(self) -> None:
-        """Clear all state. The next sample starts a new epoch."""
+        """Clear all state, so that the next sample starts a new epoch."""
         if self._raw_epoch is not None:
             self._added_epochs += 1
         self._clear()
@@ -227,7 +227,7 @@ class TrackerGate:
         self._raw_epoch = raw.epoch
 
     def _head_returns(self, raw: TrackerFrame) -> bool:
-        """Return true if a lost headset has a new pose. A repetition of a frozen pose does not count."""
+        """Return true if a lost headset has a new pose, other than the frozen pose."""
         d = self._devices
         if d.n[HEAD_ROLE, STATE] != LOST or raw.state[HEAD_ROLE] == LOST:
             return False
@@ -241,9 +241,8 @@ def _step(
     now: int, dt: float, positions: Any, rotations: Any, velocities: Any, angular_velocities: Any, states: Any,
     sampled_ns: Any,
 ) -> bool:  # fmt: skip
-    """Filter the samples of all devices in a frame with the stamp `now` [ns], and write the output arrays. Return true
-    if the sample of the headset was accepted.
-    """
+    """Filter the samples of all devices in a frame with the stamp `now` [ns], write the output arrays, and return true
+    if the sample of the headset was accepted."""
     d, s = d[0], s[0]
     seen, head = False, (0.0, 0.0, 0.0)
     for r in range(len(raw_states)):
@@ -273,7 +272,7 @@ def _device(
         reason = _jump(d, s, r, p, q, sampled)
     if reason != 0:
         if reason == JUMP and before:
-            # The last accepted samples may already be wrong, so the speed of the extrapolation is limited.
+            # The samples before a jump may already be wrong, so the speed of the extrapolation is limited.
             quat.put3(d.v, r, quat.shortened(quat.get3(d.v, r), 1.2 * s.blend_speed))
         _bridge(d, s, r, now, dt)
         n[BRIDGED] += 1
@@ -302,7 +301,7 @@ def _device(
 def _refusal(
     d: Any, s: Any, r: int, state: int, p: Vec, q: Quat, sampled: int, now: int, seen: bool, head: Vec
 ) -> int:
-    """Return the reason to refuse a sample because of its own values or its repetition, or 0 if there is none."""
+    """Return the reason to refuse a sample because of its own values or its repetition, or else 0."""
     n = d.n[r]
     # An extrapolated headset is accepted, because a headset without cameras always extrapolates its position. An
     # extrapolated controller is refused, because its pose drifts away within a second.
@@ -327,7 +326,7 @@ def _refusal(
 
 @njit
 def _jump(d: Any, s: Any, r: int, p: Vec, q: Quat, sampled: int) -> int:
-    """Return JUMP if the device cannot have moved to this position and the position is not confirmed yet, else 0."""
+    """Return JUMP if the device cannot have moved to the position `p` and `p` is not confirmed yet, else 0."""
     n = d.n[r]
     m, other = n[IN_USE], 1 - n[IN_USE]
     if _plausible(d, s, r, m, p, q, sampled, s.acceleration):
@@ -352,11 +351,11 @@ def _plausible(d: Any, s: Any, r: int, m: int, p: Vec, q: Quat, sampled: int, ac
     dt = max(sampled * 1e-9 - (d.n[r, ZERO_NS + m] * 1e-9 + d.times[r, m, 0]), STAMP_JITTER_S)
     speed, turn = quat.norm(v), quat.norm(w)
     step = quat.sub(p, quat.get3(d.positions[r, m], 0))
-    # The distance of the sample is taken from a continued motion or from a sudden stop, whichever is nearer, because a
-    # fist may hit a table.
+    # The expected position follows from a continued motion or from a sudden stop, whichever is nearer, because a fist
+    # may hit a table.
     off = min(quat.norm(step), quat.norm(quat.sub(step, quat.scale(v, dt))))
     top = s.head_speed if r == HEAD_ROLE else s.hand_speed
-    # The velocity is not known from only two samples, so only the maximum speed limits the step.
+    # Two samples do not determine the velocity well, so only the maximum speed limits the step.
     gained = 0.5 * acceleration * dt * dt if held > 2 else math.inf
     room = s.jump_m + min(speed * dt + gained, top * dt)
     angle = quat.angle_of(quat.mul_inv(q, quat.get4(d.rotations[r, m], 0)))
@@ -365,7 +364,7 @@ def _plausible(d: Any, s: Any, r: int, m: int, p: Vec, q: Quat, sampled: int, ac
 
 @njit
 def _bridge(d: Any, s: Any, r: int, now: int, dt: float) -> None:
-    """Extrapolate the last output with decaying velocity. After `extrapolate_s` the device is LOST."""
+    """Extrapolate the last output with decaying velocity; after `extrapolate_s` the device is LOST."""
     if not d.n[r, KNOWN]:
         return
     if (now - d.n[r, GOOD_NS]) * 1e-9 > s.extrapolate_s:
@@ -398,7 +397,7 @@ def _start_blend(d: Any, s: Any, r: int, dt: float, p: Vec, q: Quat, lost: bool)
     if off_q[0] < 0.0:
         off_q = (-off_q[0], -off_q[1], -off_q[2], -off_q[3])
     away = quat.norm(off_p)
-    # After a single bad sample, the offset is only the motion since this sample, which needs no blend.
+    # After a single bad sample, the offset is only the motion since the bad sample, which needs no blend.
     within = n[BRIDGED] == 1 and away <= 2.0 * dt * quat.norm(_motion(d, s, r, n[IN_USE])[0])
     # A small offset without a loss needs no blend either, because a still device or a late source repeated a pose.
     if within or (not lost and away < s.jump_m):
@@ -410,9 +409,8 @@ def _start_blend(d: Any, s: Any, r: int, dt: float, p: Vec, q: Quat, lost: bool)
 
 @njit
 def _blend(d: Any, s: Any, r: int, dt: float) -> None:
-    """Reduce the offset of a blend. While the device moves, the offset is reduced more slowly, so that the speed of the
-    output stays below `blend_speed`.
-    """
+    """Reduce the offset of a blend, more slowly while the device moves, so that the speed of the output stays below
+    `blend_speed`."""
     off_p, off_q = quat.get3(d.off_p, r), quat.get4(d.off_q, r)
     if off_p == (0.0, 0.0, 0.0) and off_q == (1.0, 0.0, 0.0, 0.0):
         return

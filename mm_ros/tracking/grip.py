@@ -1,9 +1,9 @@
 """Estimates how far a controller is beside the axis of the forearm, from turns of the forearm about this axis.
 
-When a user turns the palm up or down, the wrist hardly moves. Therefore the positions of the controller show how far it
-is from the axis of the forearm. Second differences over 50 ms remove the motion of the whole arm. The position of the
-controller along the forearm cannot be observed in this way. An error of this position becomes a part of the measured
-length of the arm.
+When a user turns the palm up or down, the wrist hardly moves, so the positions of the controller show how far it is
+from the axis of the forearm. Second differences of the positions over 50 ms remove the motion of the whole arm. The
+position of the controller along the forearm cannot be observed from turns, so an error of this position becomes a part
+of the measured length of the arm.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from mm_ros.maths.quat import Quat, Vec
 STEP_S = 0.024  # time between the three samples of a second difference [s]
 TWIST = 1.3  # minimum turn rate of the controller [rad/s] from which the offset is estimated
 AXIS = 0.8  # cosine of the maximum angle between the axis of the turn and the forearm
-RESIDUAL = 0.004  # residual [m] at which a sample has a quarter of its weight
-# standard deviations of the offset [m]: beside the forearm, the same with a stored offset, and along the forearm
+RESIDUAL = 0.004  # residual of the fit [m] at which a sample has a quarter of its weight
+# standard deviations of the offset [m]: beside the forearm without and with a stored offset, and along the forearm
 PRIOR_SIGMA, STORED_SIGMA, ALONG_SIGMA = 0.02, 0.008, 0.007
 LONG = 3000.0  # number of samples over which the estimate averages
 FURTHEST = 0.05  # m
@@ -41,7 +41,7 @@ class GripOffset:
         self._recent.clear()
 
     def add(self, time_s: float, palm: Vec, q: Quat, turn: Vec, along: Vec, wrist: float) -> bool:
-        """Add a sample of the controller, and return true if the estimate has changed.
+        """Add a sample of the controller, and return true if the estimated offset has changed.
 
         `palm` is the position of the palm, `q` the rotation and `turn` the angular velocity [rad/s] of the controller,
         all in room axes. `along` is the direction of the fingers in device axes, and `wrist` the distance from palm to
@@ -51,7 +51,7 @@ class GripOffset:
         rate = quat.norm(turn)
         if rate < TWIST or abs(quat.dot(turn, quat.rotate(q, along))) < AXIS * rate:
             return False
-        # every second sample is skipped, because neighbouring samples share most of their data
+        # every second sample of the controller is skipped, because neighbouring samples share most of their data
         self._skip = not self._skip
         if self._skip:
             return False
@@ -59,7 +59,7 @@ class GripOffset:
         if middle is None or first is None or not time_s > middle[0] > first[0]:
             return False
         (t1, p1, q1), (t0, p0, q0) = middle, first
-        share = (t1 - t0) / (time_s - t0)  # the samples are not evenly spaced, so the last one has this weight
+        share = (t1 - t0) / (time_s - t0)  # weight of the last of three samples, which are not evenly spaced
         moved = np.array(p1) - share * np.array(palm) - (1 - share) * np.array(p0)
         turned = _matrix(q1) - share * _matrix(q) - (1 - share) * _matrix(q0)
         off = moved + turned @ self._solve(along, wrist)

@@ -1,12 +1,12 @@
 """Conventions of hand poses, and the rotation from each convention to the convention that all other stages use.
 
-All other stages use the convention `wrist`. The axes of `wrist` are those of the canonical hand joint, and its position
-is the middle of the palm, 8 cm from the wrist along the hand. In a T-pose with the palms down, x points along the
-thumb, y to the left of the user, and z out of the back of the hand.
+All other stages use the convention `wrist`, whose axes are those of the canonical hand joint, and whose position is the
+middle of the palm, 8 cm from the wrist along the hand. In a T-pose with the palms down, the x axis of `wrist` points
+along the thumb, y to the left of the user, and z out of the back of the hand.
 
-In every other convention the axis across the device is the normal of the palm. These conventions differ by one angle:
-the angle of the fingers below the forward axis of the device when the thumb is up. The forward axis is −z in OpenXR and
-x in mm_ros.
+In every other convention the axis across the device is the normal of the palm, and the conventions differ by one angle:
+the angle of the fingers below the forward axis of the device when the thumb is up. The forward axis of a device is −z
+in OpenXR and x in mm_ros.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _GRIP = (
     "Position: centre of the fist. OpenXR +x: normal of the palm, out of the left palm and into the right one; "
     "-z: through the tube of the closed fingers, from the little finger to the thumb; +y: toward the forearm."
 )
-# the known conventions; angles of the fingers are in degrees, and positions of the palm in metres
+# conventions of hand poses, with the angle of the fingers in degrees and the position of the palm in metres
 ROWS: tuple[HandPose, ...] = (
     HandPose("openxr_grip", _GRIP, 90.0),
     HandPose("webxr_grip", "WebXR gripSpace. " + _GRIP, 90.0),
@@ -82,13 +82,12 @@ def hand_pose(name: str) -> HandPose:
 
 def hand_in_device(name: str, side: int) -> F64:
     """Return the pose of the hand (x, y, z, qw, qx, qy, qz) in device axes; `side` is 0 for the left hand, 1 for the
-    right. The position is the middle of the palm, and the axes are those of the hand joint.
-    """
+    right. The position of the hand is the middle of the palm, and the axes are those of the hand joint."""
     row = hand_pose(name)
     out = np.array([*row.palm, 1.0, 0.0, 0.0, 0.0])
     if math.isnan(row.fingers_below):
         return out
-    # This is the rotation from a hand with the fingers along x to a hand with the fingers below x by the angle `below`.
+    # The rotation `below` about y turns a hand with the fingers along x to a hand with the fingers below x.
     below = math.radians(row.fingers_below)
     out[3:] = rot.multiply(rot.exp(np.array([0.0, below, 0.0])), _THUMB_UP[side])
     return out
@@ -97,7 +96,7 @@ def hand_in_device(name: str, side: int) -> F64:
 def _thumb_up(side: int) -> F64:
     """Return the axes of the hand in device axes, for fingers along x, the thumb up and the palm towards the body."""
     s = 1.0 - 2.0 * side
-    # The columns are the axes of the hand: x (thumb) is z, y (fingers) is s·x, and z (back of the hand) is s·y.
+    # The columns of `m` are the axes of the hand: x (thumb) is z, y (fingers) is s·x, and z (back of the hand) is s·y.
     m = np.array([[0.0, s, 0.0], [0.0, 0.0, s], [1.0, 0.0, 0.0]])
     w = 0.5 * math.sqrt(max(1.0 + np.trace(m), 0.0))
     return np.array([w, (m[2, 1] - m[1, 2]) / (4 * w), (m[0, 2] - m[2, 0]) / (4 * w), (m[1, 0] - m[0, 1]) / (4 * w)])

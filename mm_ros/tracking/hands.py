@@ -1,10 +1,10 @@
 """Converts the poses of any controller into hand poses of the convention `wrist` (`hand_poses.py`), fitted to the user.
 
 Each sample compares the controller with the forearm of a model of the arm (`body/arm.py`), which follows from the
-positions of head and hand. If the source does not state its convention, this comparison selects the convention with
-which the wrists bend least. People hold controllers differently. Therefore the comparison also refines the rotation
-between controller and hand. The refined direction of the fingers is a weighted mean of the direction that the
-convention assumes and of the mean direction of the forearm in device axes.
+positions of head and hand. If the source does not state its convention, the comparison selects the convention with
+which the wrists bend least. People hold controllers differently, so the comparison also refines the rotation between
+controller and hand. The refined direction of the fingers is a weighted mean of the direction that the convention
+assumes and of the mean direction of the forearm in device axes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ HEAD_JOINT: Vec = (-0.10, 0.0, -0.08)  # m, in headset axes
 PALM = 0.08  # distance from the wrist to the middle of the palm [m]
 TORSO_HALFLIFE_S = 0.3  # half-life with which the assumed yaw of the torso follows the yaw of the headset
 SAMPLE_S = 0.03  # minimum time between two samples of the fit
-TURNED_RAD, WAITED_S = 0.15, 0.5  # turn of a controller [rad] and time [s], of which either gives a new sample
+TURNED_RAD, WAITED_S = 0.15, 0.5  # a new sample is taken after a turn of the controller [rad] or after a time [s]
 NEUTRAL_TWIST = 0.27  # mean twist of the hand relative to the forearm of the arm model in the CMU database [rad]
 PLAUSIBLE_RAD = 0.8  # angle between hand and forearm [rad] above which the cost of a convention grows only slowly
 # maximum length of an arm as a share of the head joint's height, and distance [m] beyond this length with a cost of 0.5
@@ -37,9 +37,9 @@ LONGEST_ARM, BEYOND_M = 0.365, 0.08
 RARE = {"openxr_palm": 0.1, "openxr_aim": 0.04, "wrist": 0.08}
 UNSURE = 0.1  # minimum difference of the costs per sample of the two best conventions for a sure estimate
 FEW = 6.0  # minimum number of samples from which an estimated convention is reported
-LOST_DECISION = 1.5  # minimum reduction of the total cost for which another convention replaces a reported one
+LOST_DECISION = 1.5  # minimum reduction of the total cost for which another convention replaces a reported convention
 LONG = 400.0  # maximum number of samples over which the fit averages
-PRIOR, PRIOR_OF_FIT = 8.0, 60.0  # number of samples that the convention, or a stored fit, counts as in the fit
+PRIOR, PRIOR_OF_FIT = 8.0, 60.0  # number of samples for which the convention, or a stored fit, counts in the fit
 FEWEST_OFFSET = 20.0  # minimum number of samples from which an offset is reported and stored
 FURTHEST = math.radians(60.0)  # maximum angle between the fitted direction of the fingers and that of the convention
 TURN_HALFLIFE_S = 0.5  # half-life with which the applied rotation of a hand follows the fitted rotation
@@ -52,12 +52,12 @@ EXCHANGED_M, EXCHANGED_S, WATCHED_S = 0.10, 0.25, 1.0
 @dataclass(frozen=True)
 class HandSettings(Settings):
     hand_pose: str = setting(
-        "declared", "Convention of the hand poses of the controllers. If `declared`, the source states its convention; "
-                    "otherwise the convention is estimated.",
+        "declared", "Convention of the hand poses of the controllers. If `hand_pose` is `declared`, the source states "
+        "its convention; otherwise the convention is estimated.",
         choices=("declared", ESTIMATED, *HAND_POSES), live=False,
     )  # fmt: skip
     fit_hands: bool = setting(
-        True, "If true, the rotation between each controller and the hand is fitted to the motion of the user."
+        True, "The rotation between each controller and the hand is fitted to the motion of the user."
     )
 
 
@@ -66,7 +66,7 @@ Vectors = list[list[float] | None]  # one vector for the left and one for the ri
 
 @dataclass(frozen=True)
 class FittedHands:
-    """How the user holds the left and the right controller, in device axes.
+    """Directions of fingers and palms by which the user holds the left and the right controller, in device axes.
 
     `fingers` are the directions of the fingers. `offsets` are the vectors from the palm that the convention assumes to
     the palm of the user [m].
@@ -78,7 +78,7 @@ class FittedHands:
 
 @dataclass(frozen=True)
 class HandFit:
-    """Result of the fit of one controller to the motion of the user. Angles are in degrees."""
+    """Result of the fit of one controller to the motion of the user. The angles in `HandFit` are in degrees."""
 
     fingers: Vec  # direction of the fingers in device axes
     samples: float
@@ -89,9 +89,8 @@ class HandFit:
 
 
 def headset_yaw(q: Quat) -> float | None:
-    """Return the yaw of a headset [rad], or None if its yaw is not defined. If the headset looks down, the yaw follows
-    from its up axis.
-    """
+    """Return the yaw of a headset [rad], or None if its yaw is not defined. If the headset looks steeply down, the yaw
+    follows from its up axis."""
     ahead, up = quat.rotate(q, (1.0, 0.0, 0.0)), quat.rotate(q, (0.0, 0.0, 1.0))
     x, y = ahead[0] - ahead[2] * up[0], ahead[1] - ahead[2] * up[1]
     return None if math.hypot(x, y) < 1e-3 else math.atan2(y, x)
@@ -111,7 +110,7 @@ class _Hand:
         self.grip = GripOffset()
         # vector from the palm that the convention assumes to the fitted palm, in device axes [m]
         self.offset: Vec = (0.0, 0.0, 0.0)
-        self.applied: Vec = (0.0, 0.0, 0.0)  # offset that is applied at present [m]
+        self.applied: Vec = (0.0, 0.0, 0.0)  # offset of the palm that is applied at present [m]
 
     def due(self, q: Quat, now_s: float) -> bool:
         waited = now_s - self.last_s
@@ -121,7 +120,7 @@ class _Hand:
 
 
 class HandStage:
-    """Converts the poses of the controllers in frames after the gate to hand poses. The frames are changed."""
+    """Converts the poses of the controllers in frames after the gate to hand poses, in place."""
 
     def __init__(self, settings: HandSettings = HandSettings(), declared: str = "wrist") -> None:
         self.settings = settings
@@ -148,7 +147,7 @@ class HandStage:
             hand.fingers = known.fingers
 
     def forget_motion(self) -> None:
-        """Start again to watch for exchanged controllers. The fit of the hands is kept."""
+        """Start again to watch for exchanged controllers, but keep the fit of the hands."""
         self._yaw, self._wrong_s, self._both_s = None, 0.0, 0.0
         for hand in self._hands:
             hand.grip.forget_motion()
@@ -202,7 +201,7 @@ class HandStage:
     def _watch_sides(self, frame: TrackerFrame, dt: float) -> None:
         """Detect in the first second whether the controllers are exchanged.
 
-        While the controllers seem to be exchanged but this is not sure, the hands are LOST. Thus no later stage uses
+        While the controllers seem to be exchanged but this is not sure, the hands are LOST, so that no later stage uses
         hands on the wrong sides.
         """
         hands = [LEFT_HAND_ROLE, LEFT_HAND_ROLE + 1]
@@ -272,10 +271,8 @@ class HandStage:
         self.height, self.arm_span, self.grips_given = height, arm_span, grips_given
 
     def _compare(self, hand: _Hand, frame: TrackerFrame, shoulder: Vec, forearm: Quat, weight: float) -> None:
-        """Add the cost of this sample for each convention.
-
-        The cost is larger if the hand is not aligned with the forearm, and if the palm is out of reach of the arm.
-        """
+        """Add the cost of this sample for each convention, which is larger if the hand is not aligned with the forearm,
+        and if the palm is out of reach of the arm."""
         role = LEFT_HAND_ROLE + hand.side
         p, q = quat.get3(frame.positions, role), quat.get4(frame.rotations, role)
         neutral = quat.mul(forearm, quat.about((0.0, 1.0, 0.0), NEUTRAL_TWIST))
@@ -293,7 +290,7 @@ class HandStage:
             self.convention = best
 
     def costs(self) -> dict[str, float]:
-        """Return the cost of each convention for both hands. Conventions with equal axes have equal costs."""
+        """Return the cost of each convention for both hands, which is equal for conventions with equal axes."""
         return {name: self._hands[0].costs[name] + self._hands[1].costs[name] for name in HAND_POSES}
 
     def _fitted(self, hand: _Hand) -> Vec:
@@ -301,7 +298,7 @@ class HandStage:
         d, w = np.array(hand.forearms), np.array(hand.weights)
         prior = PRIOR * np.array(assumed) if hand.stored is None else PRIOR_OF_FIT * np.array(hand.stored)
         mean = prior + w @ d
-        for _ in range(2):  # directions far from the mean get less weight
+        for _ in range(2):  # forearm directions far from the mean direction get less weight
             unit = mean / max(float(np.linalg.norm(mean)), 1e-9)
             off = 1.0 - d @ unit
             mean = prior + (w / (1.0 + (off / 0.2) ** 2)) @ d
@@ -390,7 +387,7 @@ class HandStage:
         return FittedHands([numbers(h.fingers) for h in self._hands], [numbers(v) for v in sure])
 
     def restore(self, fitted: FittedHands) -> None:
-        """Start from a fit that was stored in an earlier session."""
+        """Start from a fit of the hands that was stored in an earlier session."""
         for hand, fingers, offset in zip(self._hands, fitted.fingers, fitted.offsets, strict=True):
             if fingers is not None:
                 hand.stored = hand.fingers = (fingers[0], fingers[1], fingers[2])

@@ -1,10 +1,10 @@
 """Simulates the landmarks that a pose estimator finds in pictures of a body, for tests and evaluation.
 
-Exact landmarks are computed from the joints of the body and are seen by a simulated camera in the room. Then the errors
-of real pose estimators are added. The axes are along the ray to the person instead of the axes of the camera, and the
-depth is too small. Positions have correlated errors, mostly along the line of sight. Hands may be hidden, sides or
-front and back may be swapped, pictures may be lost, and landmarks arrive late. docs/fusion.md gives the sources of the
-numbers.
+Exact landmarks are computed from the joints of the body and are seen by a simulated camera in the room; then the errors
+of real pose estimators are added. The axes of the landmarks are along the ray to the person instead of the axes of the
+camera, and the depth is too small. The simulated positions have correlated errors, mostly along the line of sight.
+Hands may be hidden, sides or front and back may be swapped, pictures may be lost, and landmarks arrive late.
+docs/fusion.md gives the sources of the numbers.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ RANGES = {  # allowed ranges of the options of the simulation; the range of othe
 
 @dataclass(frozen=True)
 class LandmarkSimulation:
-    """Options of the simulated camera and pose estimator. The errors by default are those of common pose estimators."""
+    """Options of the simulated camera and pose estimator; the default errors are those of common pose estimators."""
 
     rate: float = 30.0
     field_of_view: float = 1.05  # rad, horizontal
@@ -69,7 +69,7 @@ class LandmarkSimulation:
     height: float = 1.2  # m, of the camera
     pitch: float = 0.0  # rad; > 0 looks down
     side: float = 0.6  # direction in the room from the middle of the person's path to the camera [rad]
-    # minimum distance of the camera from the person's path [m]; it is larger if the motion needs more space
+    # minimum distance of the camera from the person's path [m]; motion over a larger area increases the distance
     nearest: float = 2.2
     latency_s: float = 0.10  # time from the picture to the arrival of its landmarks
     unreported_latency_s: float = 0.05  # part of the latency [s] by which the stamp is later than the picture
@@ -77,7 +77,7 @@ class LandmarkSimulation:
     depth_noise_m: float = 0.035  # standard deviation of the position of a landmark along the line of sight
     hand_noise: float = 2.5  # factor on the noise of the landmarks of wrists, hands, knees and feet
     lasts_s: float = 0.4  # correlation time of the noise of landmarks
-    turn_noise: float = 0.09  # standard deviation of an error that turns all landmarks about the vertical [rad]
+    turn_noise: float = 0.09  # standard deviation of the error that turns all landmarks about the vertical [rad]
     turn_lasts_s: float = 1.0  # correlation time of the error that turns all landmarks
     flattened: float = 0.9  # factor on the depth of the landmarks, which pose estimators underestimate
     size: float = 0.97  # factor on the size of the person in the landmarks
@@ -103,8 +103,8 @@ def simulate_landmarks(
 ) -> list[Sighting]:
     """Simulate the landmarks of a clip, and return them in the order of their arrival.
 
-    `start_ns` is the time of the first frame. `trackers` are trackers that were simulated for this clip and start time.
-    If they are given, the face turns with the simulated headset, which may look around.
+    `start_ns` is the time stamp of the first frame. `trackers` are trackers that were simulated for this clip and start
+    time. If `trackers` are given, the face turns with the simulated headset, which may look around.
     """
     p, q = (a.astype(np.float64) for a in clip.globals())
     times = np.arange(int((len(p) - 1) / clip.rate * options.rate) + 1) / options.rate
@@ -225,7 +225,7 @@ def _flips(points: F64, visibility: F32, n: int, o: LandmarkSimulation, rng: np.
 
 
 def wander(n: int, columns: int, lasts: float, rng: np.random.Generator) -> F64:
-    """Return noise (n, columns) with variance 1 and a correlation time of `lasts` rows."""
+    """Return random noise (n, columns) with variance 1 and a correlation time of `lasts` rows."""
     keep = math.exp(-1 / max(lasts, 1e-3))
     fresh = rng.normal(size=(n, columns)) * math.sqrt(1 - keep * keep)
     out = np.empty((n, columns))

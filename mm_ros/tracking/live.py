@@ -1,7 +1,7 @@
-"""The stages between a source of trackers and the facing: gate, hand poses, calibration, room and mountings.
+"""The tracking stages between a source of trackers and the facing: gate, hand poses, calibration, room, mountings.
 
-The node `tracker_bridge` applies these stages to live frames. The function `live_frames` applies these stages to
-recorded frames.
+The node `tracker_bridge` applies the stages to live frames, and the function `live_frames` applies them to recorded
+frames.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from mm_ros.tracking.room import Room, compose, room_from_source
 class TrackerStages:
     """The stages of one user. A frame passes `gate`, `hands`, `calibrator`, `room` and `mounting`, in this order.
 
-    `known` is the calibration from the source or from a file, or None for an unknown user. `declared` is the convention
-    of the hand poses that the source declares.
+    `known` is the calibration of the user from the source or from a file, or None for an unknown user. `declared` is
+    the convention of the hand poses that the source declares.
     """
 
     def __init__(
@@ -39,8 +39,7 @@ class TrackerStages:
         self.mounting = MountingStage(mounting, self.calibrator.current)
 
     def use(self, calibration: Calibration) -> Calibration:
-        """Use `calibration` from the next frame on. Return `calibration` with the present mountings of body trackers.
-        """
+        """Use `calibration` from the next frame on, and return it with the present mountings of body trackers."""
         self.hands.measure(head_joint_height(calibration), calibration.arm_span, grips_given(calibration))
         self.room.calibrate(calibration)
         return self.mounting.set_calibration(calibration)
@@ -66,7 +65,7 @@ class LiveFrames:
     def to_map(self, stamps_ns: NDArray[np.int64], positions: F64, rotations: F64) -> tuple[F64, F64]:
         """Transform poses of a device from the room of the source to the map frame.
 
-        Each pose of `positions` (F, 3) and `rotations` (F, 4) is transformed as the frame at the time of its stamp was.
+        Each pose of `positions` (F, 3) and `rotations` (F, 4) is transformed like the frame at the stamp of the pose.
         """
         indices = list(self.calibrations)
         places = np.array([compose(identity_pose(), room_from_source(c)) for c in self.calibrations.values()])
@@ -79,7 +78,8 @@ def live_frames(
     raw: Iterable[TrackerFrame], known: Calibration | None = None, settings: CalibrationSettings = DEFAULTS,
     gated: bool = False, hand_pose: str = ESTIMATED,
 ) -> LiveFrames:  # fmt: skip
-    """Apply the stages to recorded frames. `known` is the calibration from a file, or None for an unknown user.
+    """Apply the tracking stages to recorded frames. `known` is the calibration of the user from a file, or None for an
+    unknown user.
 
     If `gated` is true, the frames are from a recorded session, and have passed the gate and the conversion of hands
     before. `hand_pose` is the convention of the hand poses in the frames.

@@ -1,8 +1,8 @@
 """Computes the velocity of a device from poses with stamps.
 
 A parabola is fitted to the last samples, and the velocity is its slope at the newest sample. The difference of the last
-two samples would be half a sample late and would contain the jitter of the stamps. A low-pass filter would delay the
-velocity. The slope of the parabola has no delay while the acceleration is constant over the samples.
+two samples would be half a sample late and would contain the jitter of the stamps, and a low-pass filter would delay
+the velocity. The slope of the parabola has no delay while the acceleration is constant over the samples.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from mm_ros.maths import quat
 from mm_ros.maths.jit import njit
 from mm_ros.maths.quat import Vec
 
-KEPT = 16  # number of samples that are kept, which last more than 60 ms at 240 Hz
+KEPT = 16  # number of samples of a device that are kept, which last more than 60 ms at 240 Hz
 
 
 @njit
 def end_slopes(times: F64, values: F64, count: int) -> Vec:
     """Return the slope (3,) of a least-squares parabola at the newest sample, which is row 0.
 
-    With fewer than four samples, a line is fitted. The `times` [s] are relative to the newest sample, so they are not
-    positive.
+    With fewer than four samples, a line replaces the parabola. The `times` [s] are relative to the newest sample, so
+    they are not positive.
     """
     if count < 2:
         return (0.0, 0.0, 0.0)
@@ -45,7 +45,7 @@ def end_slopes(times: F64, values: F64, count: int) -> Vec:
         - a[0, 1] * (a[1, 0] * a[2, 2] - a[1, 2] * a[2, 0])
         + a[0, 2] * (a[1, 0] * a[2, 1] - a[1, 1] * a[2, 0])
     )
-    if abs(det) < 1e-12:  # all stamps are equal
+    if abs(det) < 1e-12:  # all samples have the same stamp
         return (0.0, 0.0, 0.0)
     c0 = a[1, 2] * a[2, 0] - a[1, 0] * a[2, 2]
     c1 = a[0, 0] * a[2, 2] - a[0, 2] * a[2, 0]
@@ -68,8 +68,8 @@ def end_velocities(times: F64, positions: F64, rotations: F64, held: int, window
     count = 0
     for i in range(held):
         t[i] = times[i] - times[0]
-        # At least four samples are used, so that a source with a low rate has a velocity. Samples from before a gap are
-        # not used.
+        # The slope uses at least four samples, so that a source with a low rate has a velocity, but no samples from
+        # before a gap.
         if t[i] < -window and (i >= 4 or t[i] < -4.0 * window):
             break
         for k in range(3):

@@ -1,10 +1,10 @@
 """Estimates the mounting of each body tracker: the pose of the device in the axes of the joint that carries it.
 
 The strap of a device can be anywhere near its joint and at any angle. While the user stands upright, the body is about
-in the rest pose of a skeleton of the user's size. Therefore headset and hands determine where each joint is, and the
-pose of each device relative to its joint. A T-pose is the most accurate, because the line through the hands gives the
-facing. Standing and straight walking refine the estimate with less weight. The mounting of a device that has slipped is
-measured again.
+in the rest pose of a skeleton of the user's size, so headset and hands determine where each joint is, and the pose of
+each device relative to its joint. The estimate in a T-pose is the most accurate, because the line through the hands
+gives the facing. Standing and straight walking refine the estimated mounting with less weight. The mounting of a device
+that has slipped is measured again.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ FEET, KNEES, FOREARMS = (
 PAIRS = (FEET, KNEES, FOREARMS)
 TRUNK = (WAIST_ROLE, CHEST_ROLE)
 
-EVERY_NS = 30_000_000  # time between two observations
-LONGEST_STEP_S = 0.1  # maximum time [s] that an observation counts
+EVERY_NS = 30_000_000  # time between two observations of a mounting
+LONGEST_STEP_S = 0.1  # maximum time [s] for which one observation of a mounting counts
 # weight of a mounting per second of observation in a T-pose, while standing, and while walking
 T_POSE_WEIGHT, STAND_WEIGHT, WALK_WEIGHT = 4.0, 0.5, 0.2
 # weight of a mounting per second of observation while the user stands only within the looser limits (LOOSE_UPRIGHT …)
@@ -60,14 +60,14 @@ STORED_WEIGHT = 1.0  # weight of a mounting from the file of the user
 # limits of the differences in tilt [rad], position [m] and yaw [rad] between a still device and its mounting; a device
 # beyond a limit has slipped
 CARRIED_OVER_RAD, CARRIED_OVER_M, TURNED_RAD = 0.45, 0.10, 1.2
-SLIPPED_S = 1.0  # time of contradiction between a device and its mounting after which the device is measured again [s]
+SLIPPED_S = 1.0  # a device that differs from its mounting for `SLIPPED_S` [s] is measured again
 UPRIGHT = (0.955, 1.06)  # limits of the head height of an upright user, as shares of the standing height
 # maximum speed [m/s] and turn rate [rad/s] of a device and of the head of a standing user
 STILL_M_S, STILL_RAD_S = 0.12, 0.5
 # minimum speed of a walk [m/s], and maximum angle [rad] between the walk and the direction of the headset
 WALKING_M_S, STRAIGHT_RAD = 0.5, 0.35
 LEVEL_RAD = 0.45  # maximum pitch and roll of the headset of an upright user [rad]
-# looser limits of standing: head height over standing height, tilt of the head, speed and turn rate of a device
+# looser limits for a standing user: head height over standing height, tilt of the head, speed and turn rate of a device
 LOOSE_UPRIGHT, LOOSE_LEVEL_RAD, LOOSE_M_S, LOOSE_RAD_S = 0.9, 0.8, 0.35, 1.5
 REPORT_M, REPORT_RAD = 0.004, 0.012  # smaller changes of a mounting [m, rad] are not reported
 SHIN_M = 0.18  # minimum height above the ankle of a foot tracker that is strapped to the shin [m]
@@ -76,18 +76,18 @@ FARTHEST_M: dict[int, float] = {
     WAIST_ROLE: 0.30, CHEST_ROLE: 0.30, **dict.fromkeys(FEET, 0.26), **dict.fromkeys(KNEES, 0.28),
     **dict.fromkeys(FOREARMS, 0.25),
 }  # fmt: skip
-EXCHANGED_M = 0.05  # minimum distance [m] of the left device to the right of the right one if both are exchanged
+EXCHANGED_M = 0.05  # two devices are exchanged if the left device is this far [m] to the right of the right device
 
 
 @dataclass(frozen=True)
 class MountingSettings(Settings):
     estimate_mounting: bool = setting(
-        True, "If true, the poses of body trackers on the body are estimated; if false, only the poses in the user's "
-              "file are used."
+        True, "Estimate the mountings of body trackers from the motion; if false, only the mountings in the user's "
+        "file are used."
     )
     mounting_memory: float = setting(
-        60.0, "Maximum time over which the mounting of a body tracker is averaged. With a larger time the mounting is "
-              "steadier, but follows a slipping strap later.", "s", 5.0, 600.0
+        60.0, "Maximum time over which the mounting of a body tracker is averaged. With a larger `mounting_memory` the "
+        "mounting is steadier, but follows a slipping strap later.", "s", 5.0, 600.0
     )
 
 
@@ -97,10 +97,11 @@ class _Mounting:
     position: Vec = (0.0, 0.0, 0.0)
     rotation: Quat = quat.IDENTITY
     reported: F64 | None = None
-    off_s: float = 0.0  # time for which the still device has contradicted this mounting [s]
+    off_s: float = 0.0  # time for which the resting device has differed from this mounting [s]
 
     def add(self, position: Vec | None, rotation: Quat, weight: float, most: float) -> None:
-        """Add one observation to the weighted mean. If `position` is None, only the rotation was observed."""
+        """Add one observation of the mounting to the weighted mean. If `position` is None, only the rotation was
+        observed."""
         if self.weight == 0.0:
             if position is None:
                 return
@@ -140,7 +141,8 @@ class MountingStage:
         self.set_calibration(calibration or Calibration())
 
     def set_calibration(self, calibration: Calibration) -> Calibration:
-        """Use a calibration, and start from its mountings. Return the calibration with all present mountings."""
+        """Use another calibration, and start from its mountings. Return the present calibration with all measured
+        mountings."""
         for name, pose in calibration.mountings.items():
             known = self._mountings[ROLES.index(name)]
             if known.weight == 0.0:
@@ -206,9 +208,8 @@ class MountingStage:
         return _Stand(head, yaw, LOOSE_WEIGHT, True, False, True) if loose else None
 
     def _facing_of_hands(self, frame: TrackerFrame, head: Vec, yaw: float, standing: float) -> float | None:
-        """Return the facing in a T-pose [rad], which is normal to the line through the hands. Return None if the arms
-        are not spread horizontally.
-        """
+        """Return the facing in a T-pose [rad], which is normal to the line through the hands, or None if the arms are
+        not spread horizontally."""
         if frame.state[LEFT_HAND_ROLE] != TRACKED or frame.state[RIGHT_HAND_ROLE] != TRACKED:
             return None
         left, right = quat.get3(frame.positions, LEFT_HAND_ROLE), quat.get3(frame.positions, RIGHT_HAND_ROLE)
@@ -267,8 +268,8 @@ class MountingStage:
             joint = self._elbow(frame, stand, role, joint)
         x, y, z = quat.unrotate(quat.from_yaw(stand.facing), quat.sub(p, joint))
         if role in FEET:
-            # It is not known how far apart the feet are. Therefore the tracker is assumed on the middle line of the
-            # foot and in front of the ankle, where a strap on the instep is.
+            # The distance between the feet is not known, so the tracker is assumed on the middle line of the foot and
+            # in front of the ankle, where a strap on the instep is.
             return (min(max(x, 0.02), 0.14), 0.0, z)
         if role in KNEES:
             return (min(max(x, -0.14), 0.14), min(max(y, -0.07), 0.07), z)
@@ -343,11 +344,11 @@ class MountingStage:
     # ---- texts for the user
 
     def places(self) -> dict[str, str]:
-        """Return the place of each measured device in words, by role."""
+        """Return the place of each measured body tracker in words, by role."""
         return {ROLES[r]: described(r, m.reported) for r, m in self._mountings.items() if m.reported is not None}
 
     def doubts(self) -> list[str]:
-        """Return one sentence for each device that is probably at a wrong place."""
+        """Return one sentence for each body tracker that is probably at a wrong place."""
         out = [
             f"{ROLES[a]} and {ROLES[b]} are exchanged; they are used the other way round"
             for a, b in sorted(self.exchanged)
@@ -358,7 +359,7 @@ class MountingStage:
 
 
 def on_the_shin(role: int, mounting: F64) -> bool:
-    """Return true if a foot tracker is on the shin. A tracker on the shin does not turn with the foot."""
+    """Return true if a foot tracker is on the shin, where it does not turn with the foot."""
     return role in FEET and bool(mounting[2] > SHIN_M)
 
 

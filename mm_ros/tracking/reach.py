@@ -1,8 +1,8 @@
 """Estimates the arm span of a user from the distances of the hands from the shoulders while the user moves.
 
-The length of the arm is a weighted mean of three estimates. The first follows from the proportions of an adult. The
-second is the 95th percentile of the distance between hand and shoulder, because people often stretch an arm almost
-fully. The third is the distance between the hands while the arms are spread, which is by far the most accurate.
+The length of the arm is a weighted mean of three estimates: from the proportions of an adult, from the 95th percentile
+of the distance between hand and shoulder, because people often stretch an arm almost fully, and from the distance
+between the hands while the arms are spread, which is by far the most accurate.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mm_ros.maths import quat
 from mm_ros.maths.springs import damping_share
 from mm_ros.tracking.hands import HEAD_JOINT, PALM, TORSO_HALFLIFE_S, headset_yaw
 
-SAMPLE_S = 0.05  # time between two samples
+SAMPLE_S = 0.05  # time between two samples of the reach
 FEWEST = 40  # minimum number of samples of each hand from which the arm span is estimated
 LONGEST_MEMORY = 2000
 FEWEST_SPREAD = 8  # minimum number of samples with both arms spread from which these samples are used
@@ -25,7 +25,7 @@ SPREAD = 0.85  # cosine of the maximum angle between a spread arm and the line t
 # usual length of an arm from shoulder to wrist, and its standard deviation in the CMU database, as shares of the height
 # of the head joint
 PRIOR, PRIOR_SIGMA = UPPER_ARM + FOREARM, 0.025
-# bias and standard deviations of the arm length by the reach and by spread arms, as shares of the head joint's height
+# bias and standard deviations of the arm length from reach and spread arms, as shares of the head joint's height
 REACH_BIAS, REACH_SIGMA, SPREAD_SIGMA, SHORT_SPREAD_SIGMA = 0.011, 0.03, 0.012, 0.05
 LONGEST, SHORTEST = 0.42, 0.28  # limits of the length of an arm, as shares of the head joint's height
 
@@ -73,7 +73,7 @@ class ArmReach:
 
     def _span(self, height: float) -> float:
         values, sigmas = [PRIOR], [PRIOR_SIGMA]
-        # Hands that are always near the shoulders mean that the arms are bent, not that the arms are short.
+        # Hands that are always near the shoulders mean that the arms are bent, and not that the arms are short.
         values.append(max((float(np.percentile(self._reached, 95)) - PALM) / height - REACH_BIAS, PRIOR))
         sigmas.append(REACH_SIGMA)
         if len(self._spans) >= FEWEST_SPREAD:

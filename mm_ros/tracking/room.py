@@ -11,7 +11,7 @@ from mm_ros.maths.jit import njit
 
 
 def compose(a: F64, b: F64) -> F64:
-    """Return the pose a · b, which applies first `b` and then `a`."""
+    """Return the composed pose a · b, which applies first `b` and then `a`."""
     return np.concatenate([a[:3] + rot.rotate(a[3:], b[:3]), rot.multiply(a[3:], b[3:])])
 
 
@@ -31,7 +31,7 @@ _IDENTITY = identity_pose()
 
 @njit
 def carry_rows(moved: F64, positions: F64, rotations: F64, velocities: F64, angular_velocities: F64) -> None:
-    """Apply the pose `moved` to positions and rotations, and its rotation to velocities. The arrays are changed."""
+    """Apply the pose `moved` to positions and rotations, and its rotation to velocities, in place."""
     turn = (moved[3], moved[4], moved[5], moved[6])
     for r in range(len(positions)):
         p = quat.rotate(turn, (positions[r, 0], positions[r, 1], positions[r, 2]))
@@ -58,12 +58,12 @@ class Room:
         self._moved, self._has_moved = identity_pose(), False
         self._epochs = 0
         self._plain = not any(place)
-        # this call compiles `carry_rows` before the first frame
+        # the first call compiles `carry_rows`, which would delay the first frame
         carry_rows(self._now, *(np.zeros((1, n)) for n in (3, 4, 3, 3)))
 
     @property
     def map_from_source(self) -> F64:
-        """The present transform from the room of the source to the map frame."""
+        """Transform from the room of the source to the map frame that is used at present."""
         return self._now
 
     def calibrate(self, calibration: Calibration) -> None:
@@ -77,7 +77,7 @@ class Room:
         self._plain = bool(np.allclose(new, identity_pose(), atol=1e-12))
 
     def carry(self, frame: TrackerFrame) -> TrackerFrame:
-        """Transform `frame` to the map frame, and return it. The arrays of `frame` are changed."""
+        """Transform `frame` to the map frame in place, and return it."""
         frame.epoch += self._epochs
         if self._plain and not self._has_moved:
             return frame

@@ -26,7 +26,7 @@ from mm_ros.tracking.landmark_simulation import LandmarkSimulation, simulate_lan
 from mm_ros.tracking.simulation import Simulation, simulate_clip
 from mm_ros.tracking.truth import truth_of_clip
 
-START_NS = 1_700_000_000_000_000_000  # start of each session; it is fixed, so that equal inputs make equal sessions
+START_NS = 1_700_000_000_000_000_000  # fixed start of each made session, so that equal inputs make equal sessions
 PAUSE_NS = 1_000_000_000  # between two clips
 EMPTY = Simulation()
 
@@ -34,9 +34,9 @@ EMPTY = Simulation()
 def session_of_clips(
     clips: list[Clip], options: Simulation = EMPTY, name: str = "", camera: LandmarkSimulation | None = None
 ) -> Session:
-    """Make a session from the clips of one person. With `camera`, the session also has simulated landmarks.
+    """Make a session from the clips of one person. If `camera` is given, the session also has simulated landmarks.
 
-    The clips are one second apart, and each clip has its own epoch.
+    In the session, the clips are one second apart, and each clip has its own epoch.
     """
     people = {c.skeleton.hash: c.subject or c.name for c in clips}
     if len(people) > 1:
@@ -62,7 +62,7 @@ def session_of_clips(
 
 
 def gated(frames: Iterable[TrackerFrame]) -> Iterator[TrackerFrame]:
-    """Yield the frames after the gate, which filters poses and computes velocities."""
+    """Yield the tracker frames after the gate, which filters poses and computes velocities."""
     gate = TrackerGate()
     for raw in frames:
         out = gate.step(raw)
@@ -75,8 +75,8 @@ def session_of_table(
 ) -> Session:
     """Make a session from the poses of a table.
 
-    `hands` is the stage that converts the hand poses. If `hands` is None, the convention of hand poses is estimated.
-    `head_height` is the height of the headset of the standing user [m]. If `head_height` is 0, it is measured.
+    `hands` is the stage that converts the hand poses; if `hands` is None, the convention of hand poses is estimated.
+    `head_height` is the height of the headset of the standing user [m]; if 0, the height is measured.
     """
     hands = hands or HandStage(HandSettings(hand_pose=ESTIMATED))
     passed = list(gated(frames))

@@ -1,8 +1,8 @@
 """Simulates the trackers on a moving body, for training, tests and evaluation.
 
 By default, the headset is at (0.10, 0, 0.08) m from the head joint in head axes, and each controller is 0.08 m from the
-wrist along the hand. The rate is 90 Hz by default. Noise, losses of controllers, grips and turns of the head are
-options whose random numbers follow from a seed.
+wrist along the hand. The simulated trackers have 90 frames per second by default. Noise, losses of controllers, grips
+and turns of the head are options whose random numbers follow from a seed.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Simulation:
     grip_sd_m: float = 0.0
     dropouts_per_minute: float = 0.0  # number of times per minute that each controller is lost
     dropout_s: float = 0.5  # mean time for which a controller is lost
-    look_around_rad: float = 0.0  # maximum yaw of the head relative to the captured head while it looks around
+    look_around_rad: float = 0.0  # maximum yaw of the head relative to the captured head while the user looks around
     level_pitch: bool = True
     # true if the constant yaw of the head relative to the pelvis is removed, which is done only for training
     remove_yaw_bias: bool = False
@@ -108,7 +108,7 @@ class TrackerTrack:
         )
 
     def row(self, i: int) -> tuple[F64, F64, F64, F64, NDArray[np.uint8]]:
-        """Return copies of positions, rotations, velocities, angular velocities and states of frame i."""
+        """Return copies of positions, rotations, velocities, angular velocities and states of all roles in frame i."""
         return (
             self.positions[i].copy(), self.rotations[i].copy(), self.velocities[i].copy(),
             self.angular_velocities[i].copy(), self.state[i].copy(),
@@ -116,7 +116,7 @@ class TrackerTrack:
 
     @cached_property
     def present(self) -> NDArray[np.bool_]:
-        """True (R,) for each role whose device is tracked in at least one frame."""
+        """Array (R,) that is true for each role whose device is tracked in at least one frame."""
         return np.asarray((self.state != LOST).any(0))
 
 
@@ -132,8 +132,8 @@ def simulate(
 ) -> TrackerTrack:  # fmt: skip
     """Simulate trackers on a body with joint positions (F, J, 3) and rotations (F, J, 4) in the room at `rate` [Hz].
 
-    `head_axes_local` (4,) is the rotation from the head joint to the head axes. If it is None, it is estimated
-    from the motion. `times` are the sample times [s] of the trackers; by default they start at 0 with `options.rate`.
+    `head_axes_local` (4,) is the rotation from the head joint to the head axes, by default estimated from the motion.
+    `times` are the sample times [s] of the trackers; by default they start at 0 with `options.rate`.
     """
     joints = np.array([*JOINT_OF_ROLE, LEFT_UPPER_LEG, RIGHT_UPPER_LEG])
     if len(positions) < 2:
@@ -173,8 +173,8 @@ def simulate(
 def random_mountings(seed: int) -> dict[int, F64]:
     """Return a random pose of each body tracker in the axes of its joint, as a person could have strapped it on.
 
-    The position differs from `STRAPPED` by up to 4 cm per axis. The yaw is random and the tilt is up to 35°. A quarter
-    of the devices are upside down.
+    The random position differs from `STRAPPED` by up to 4 cm per axis. The yaw of a device is random, the tilt is up to
+    35°, and a quarter of the devices are upside down.
     """
     rng = np.random.default_rng([seed, 77])
     out = {}
@@ -193,11 +193,11 @@ def sample_times(frames: int, rate: float, new_rate: float) -> F64:
 
 
 def resample(p: F64, q: F64, rate: float, times: F64) -> tuple[F64, F64]:
-    """Resample a motion to `times` [s] by cubic interpolation. With linear interpolation the velocity would jump."""
+    """Resample a motion to `times` [s] by cubic interpolation; linear interpolation would make the velocity jump."""
     at = np.clip(times * rate, 0, len(p) - 1)
     i = np.minimum(at.astype(int), len(p) - 2)
     u = (at - i)[:, None, None]
-    p, q = _continued(p), _continued(continuous(q))  # with the added frames, frame i has the index i + 1
+    p, q = _continued(p), _continued(continuous(q))  # because of the added frames, frame i has the index i + 1
     out_p = catmull_rom([p[i + k] for k in range(4)], u)
     return out_p, rot.normalize(catmull_rom([q[i + k] for k in range(4)], u))
 
@@ -217,7 +217,7 @@ def derivatives(p: F64, q: F64, rate: float) -> tuple[F64, F64]:
 def facing(left_hip: F64, right_hip: F64) -> F64:
     """Return the horizontal unit vectors (F, 3) in which the pelvis faces.
 
-    Where one hip is exactly above the other, the mean direction is returned.
+    If one hip is exactly above the other hip, the mean direction of all frames is returned.
     """
     side = (left_hip - right_hip)[:, :2]
     forward = np.stack([side[:, 1], -side[:, 0], np.zeros(len(side))], axis=-1)
@@ -229,17 +229,17 @@ def facing(left_hip: F64, right_hip: F64) -> F64:
 def head_axes(head_rotations: F64, facing_room: F64, level_pitch: bool = True, remove_yaw_bias: bool = False) -> F64:
     """Return the head axes (x forward, y left, z up) in the axes of the head joint, as a quaternion.
 
-    The axes of the head joint differ between skeletons. Therefore the head axes are the local axes that are nearest to
-    the mean directions up and forward. The median pitch that remains is an error of the marker placement, and is
-    removed if `level_pitch` is true. The constant yaw is removed only if `remove_yaw_bias` is true, because this yaw is
-    not known in live use.
+    The axes of the head joint differ between skeletons, so the head axes are the local axes that are nearest to the
+    mean directions up and forward. The median pitch that remains in the head axes is an error of the marker placement,
+    and is removed if `level_pitch` is true. The constant yaw of the head is removed only if `remove_yaw_bias` is true,
+    because this yaw is not known in live use.
     """
     back = rot.inverse(head_rotations)
     up = _nearest_axis(rot.rotate(back, np.array([0.0, 0.0, 1.0])).mean(0))
     ahead = rot.rotate(back, facing_room).mean(0)
     forward = _nearest_axis(np.where(np.abs(up) > 0.5, 0.0, ahead))
     axes = _quaternion_of_axes(forward, up)
-    # The corrections of pitch and yaw change each other, so both are repeated.
+    # The corrections of pitch and yaw of the head axes change each other, so both are repeated.
     for _ in range(6 if remove_yaw_bias and level_pitch else 1):
         if remove_yaw_bias:
             seen = rot.rotate(rot.inverse(rot.multiply(head_rotations, axes)), facing_room).mean(0)
@@ -278,7 +278,7 @@ def look_around(times: F64, amplitude: float, rng: np.random.Generator) -> F64:
     keys: list[float] = [0.0]
     while keys[-1] <= times[-1]:
         keys.append(keys[-1] + rng.uniform(0.3, 2.5))
-    # Every second glance is straight ahead.
+    # Every second glance of the simulated user is straight ahead.
     yaws = np.array([rng.uniform(-amplitude, amplitude) if i % 2 else 0.0 for i in range(len(keys))])
     i = np.searchsorted(np.array(keys), times, side="right") - 1
     u = np.clip((times - np.array(keys)[i]) / 0.3, 0, 1)
@@ -287,8 +287,8 @@ def look_around(times: F64, amplitude: float, rng: np.random.Generator) -> F64:
 
 
 def _noisy(p: F64, q: F64, v: F64, w: F64, options: Simulation, rng: np.random.Generator) -> tuple[F64, F64, F64, F64]:
-    """Add noise. As velocities come from inertial sensors, they have less noise than differences of positions."""
-    # Later roles have their own random numbers, so that the noise of the first six roles did not change with them.
+    """Add noise. Simulated velocities have less noise than differences of positions, as from inertial sensors."""
+    # Roles after the sixth have their own random numbers, so that the noise of the first six roles stays the same.
     later = np.random.default_rng([options.seed, 78])
 
     def normal() -> F64:

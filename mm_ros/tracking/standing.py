@@ -1,9 +1,9 @@
 """Estimates the standing height of a user, and its uncertainty, from the heights of the head over time.
 
-The user does not have to stand still. If a person walks, gestures and looks around, the largest heights of the head are
-in a narrow range (a cluster), which is upright standing. The heights of a person who only sits have a cluster, too.
-Therefore a low cluster, which a sitting adult could also reach, counts as standing only if the person walks and has
-short arms.
+To be measured, the user does not have to stand still. If a person walks, gestures and looks around, the largest heights
+of the head are in a narrow range (a cluster), which is upright standing. The heights of a person who only sits have a
+cluster, too, so a low cluster, which a sitting adult could also reach, counts as standing only if the person walks and
+has short arms.
 """
 
 from __future__ import annotations
@@ -22,34 +22,35 @@ BIN, LOWEST_BIN, BINS = 0.01, -2.5, 550
 HALFLIFE_S = 150.0  # half-life with which old heights lose weight, so that time on a step or stairs is forgotten
 # A sample of the height counts only if all heights within CALM_S differ by at most CALM_M.
 CALM_S, CALM_M = 0.4, 0.10
-HELD_S = 0.8  # minimum time that the head must have spent near the top of a cluster
-CLUSTER = 0.07  # height of the cluster of upright standing and walking [m]
-QUANTILE = 0.80  # quantile of the cluster that is the standing height; walking lowers the head by 2 to 3 %
-ENOUGH_S = 2.0  # minimum time in a cluster from which the cluster gives a standing height
+HELD_S = 0.8  # minimum time that the head must have spent near the top of a cluster of heights
+CLUSTER = 0.07  # vertical size of the cluster of heights of upright standing and walking [m]
+# quantile of the heights in the cluster that is the standing height; walking lowers the head by 2 to 3 %
+QUANTILE = 0.80
+ENOUGH_S = 2.0  # minimum time in a cluster of heights from which the cluster gives a standing height
 TIPTOE = (5, 14)  # minimum and maximum number of bins by which tiptoe or a low step raises the head
 CLIMBED = 15  # minimum number of bins by which stairs, a stool or another raised place lifts the head
-# maximum number of bins by which a stool lifts the head; the difference between standing and sitting is larger
+# maximum number of bins by which a stool lifts the head, less than the difference between standing and sitting
 STOOL = 32
-# A lower cluster is the standing height if the user has walked in it for WALKED_S, and if both the time and the walking
-# time in it are USUALLY times as long as in the highest cluster.
+# A lower cluster of heights is the standing height if the user has walked in the cluster for WALKED_S, and if the time
+# and the walking time in it are USUALLY times as long as in the highest cluster.
 WALKED_S, USUALLY = 3.0, 4.0
-# Ratio of the time in a lower cluster to the time in the highest one. Above USUAL the lower cluster is the standing
-# height, and above UNUSUAL the standing height is uncertain.
+# If the time in a lower cluster divided by the time in the highest cluster exceeds USUAL, the lower cluster is the
+# standing height; above UNUSUAL the standing height is uncertain.
 USUAL, UNUSUAL = 1.5, 0.4
 # standard deviations [m] that are added if the highest cluster may be due to tiptoe, or to a raised place
 TIPTOE_SIGMA, CLIMBED_SIGMA = 0.05, 0.10
 
 TALLEST_SEAT = 1.36  # height of the headset of a tall adult on a chair [m]; a higher headset means standing
-WALKED_ENOUGH_S = 1.5  # minimum time of walking which shows that a user with a low head is a standing child
+WALKED_ENOUGH_S = 1.5  # minimum time of walking that shows that a user with a low head is a standing child
 TRAVEL_S, TRAVEL_M = 2.0, 0.7  # time [s] and minimum distance [m] that the head of a walking user moves in this time
-# maximum range of the head heights in a walk [m]; the range is larger if the user walks to a chair and sits down
+# maximum range of the head heights in a walk [m], which is exceeded if the user walks to a chair and sits down
 LEVEL_WALK_M = 0.12
 ARM_SHARE = 0.70  # maximum distance from headset to grip of a standing person, as a share of the headset height
 
 
 @dataclass(frozen=True)
 class StandingHeight:
-    """The estimated height of the headset of the upright user in the room of the source [m]."""
+    """Estimated height of the headset of the upright user in the room of the source [m]."""
 
     height: float
     sigma: float
@@ -71,12 +72,12 @@ class HeightDistribution:
 
     def clear(self) -> None:
         self.time, self.walking = np.zeros(BINS), np.zeros(BINS)
-        self.heights = np.zeros(BINS)  # sum of height × time in each bin
+        self.heights = np.zeros(BINS)  # sum of height × time in each bin of heights
         self.reach = 0.0
         self.pause()
 
     def pause(self) -> None:
-        """Clear the last samples after a gap, but keep the distribution."""
+        """Clear the last samples of the height after a gap, but keep the distribution."""
         self._recent: deque[tuple[float, float, float, float, bool]] = deque()
         self._last = -math.inf
 
@@ -99,7 +100,7 @@ class HeightDistribution:
         self._count(t, dt)
 
     def _count(self, t: float, dt: float) -> None:
-        """Add the sample in the middle of the last `CALM_S` to the distribution, if the head was calm."""
+        """Add the height in the middle of the last `CALM_S` to the distribution, if the head was calm."""
         window = [s for s in self._recent if t - s[0] <= CALM_S]
         middle = window[len(window) // 2]
         heights = [s[3] for s in window]
@@ -129,7 +130,7 @@ class HeightDistribution:
         """
         width = round(CLUSTER / BIN)
         last = int(np.clip((highest - LOWEST_BIN) / BIN, 1, BINS))
-        sums = np.convolve(self.time[:last], np.ones(width + 1), "full")[width:]  # time in the cluster from each bin on
+        sums = np.convolve(self.time[:last], np.ones(width + 1), "full")[width:]  # time in a cluster from each bin on
         walks = np.convolve(self.walking[:last], np.ones(width + 1), "full")[width:]
         lasting = np.flatnonzero(sums >= ENOUGH_S)
         if not len(lasting):

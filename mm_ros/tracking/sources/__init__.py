@@ -20,7 +20,7 @@ def make_source(
     page_port: int = 8090,
     page_wifi: bool = False,
 ) -> TrackerSource:
-    """Make the source with the given name.
+    """Make the tracker source with the given name.
 
     `simulation` holds the options of simulated devices for the source `mocap`. `serials` maps roles to serial numbers
     of SteamVR trackers. `page_port` is the port of the headset page of the source `webxr`, and `page_wifi` opens this

@@ -13,7 +13,8 @@ from mm_ros.body.types import AvatarPose, Calibration, TrackerFrame
 class TrackerSource(Protocol):
     """A source of tracker frames, which one thread polls.
 
-    Stamps are in the clock of `now_ns`, which the poller gives. Poses are in ROS axes with the floor near z = 0.
+    Stamps of frames are in the clock of `now_ns`, which the poller gives. Poses in frames are in ROS axes, and the
+    floor is near z = 0.
     """
 
     rate: float  # rate at which the source is polled [Hz]
@@ -28,9 +29,8 @@ class TrackerSource(Protocol):
         """Open the source. Raise MmRosError if this machine lacks a library; an absent device is not an error."""
 
     def poll(self, now_ns: int) -> TrackerFrame | None:
-        """Return the next frame that is due, or None. After a delay several frames may be due. Therefore call `poll`
-        until it returns None.
-        """
+        """Return the next frame that is due, or None. Call `poll` until it returns None, because several frames may be
+        due after a delay."""
 
     def close(self) -> None: ...
 

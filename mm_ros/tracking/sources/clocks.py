@@ -14,8 +14,8 @@ CLEARLY_NS = 100_000  # increase of the difference between the clocks that is ap
 class SteadyShift:
     """Measures the difference between the clock of the poller and CLOCK_MONOTONIC, as the maximum of each second.
 
-    The poller reads its own clock first. If the process is interrupted before it reads CLOCK_MONOTONIC, the measured
-    difference is too small. A new difference for each stamp would make velocities noisy.
+    The poller reads its own clock first, so the measured difference is too small if the process is interrupted before
+    it reads CLOCK_MONOTONIC. If each stamp used a new difference, velocities would be noisy.
     """
 
     def __init__(self) -> None:

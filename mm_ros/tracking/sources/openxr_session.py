@@ -34,7 +34,7 @@ VIVE_ROLES = {
     )
 }  # fmt: skip
 # Each interaction profile has the OpenXR extension that it needs, and the input that serves as grip button. The simple
-# controller has only one button. The runtime selects the profile that is nearest to its controllers.
+# controller of OpenXR has only one button. The runtime selects the profile that is nearest to its controllers.
 PROFILES = {
     "/interaction_profiles/khr/simple_controller": ("", "select/click"),
     "/interaction_profiles/valve/index_controller": ("", "squeeze/value"),
@@ -48,20 +48,20 @@ PROFILES = {
 GRIP_HELD = 0.5  # share of the travel of a grip button above which the button counts as held
 VIVE_PROFILE = "/interaction_profiles/htc/vive_tracker_htcx"
 
-# The flags are plain integers, because operations on enum flags take longer than the OpenXR call.
+# The flags of OpenXR are plain integers here, because operations on enum flags take longer than the OpenXR call.
 _VALID = int(xr.SpaceLocationFlags.POSITION_VALID_BIT | xr.SpaceLocationFlags.ORIENTATION_VALID_BIT)
 _TRACKED = _VALID | int(xr.SpaceLocationFlags.POSITION_TRACKED_BIT | xr.SpaceLocationFlags.ORIENTATION_TRACKED_BIT)
 CLOCKS_EVERY_NS = 1_000_000_000
 
 
 class Ended(Exception):
-    """Raised if the runtime has ended the session regularly. A new session may be started."""
+    """Raised if the runtime has ended the session regularly, so that a new session may be started."""
 
 
 @dataclass(frozen=True)
 class Recentred:
     at: int  # XrTime
-    new_from_old: F64 | None  # pose of the old space in the new one, or None if the runtime does not report it
+    new_from_old: F64 | None  # pose of the old space in the new space, or None if the runtime does not report the pose
 
 
 class OpenXrSession:
@@ -153,7 +153,7 @@ class OpenXrSession:
         )
 
     def _suggest(self, profile: str, inputs: list[tuple[Any, str]]) -> bool:
-        """Suggest pairs of action and input for a profile. Return false if the runtime does not support one of them."""
+        """Suggest pairs of action and input for a profile, and return whether the runtime supports all pairs."""
         bindings = [xr.ActionSuggestedBinding(action, self._path(path)) for action, path in inputs]
         try:
             xr.suggest_interaction_profile_bindings(
@@ -192,7 +192,7 @@ class OpenXrSession:
         return out
 
     def _sync(self) -> bool:
-        """Synchronize the actions. Return false while another application or a menu has the input focus."""
+        """Synchronize the actions, and return whether this application has the input focus."""
         try:
             xr.sync_actions(self._session, self._sync_info)
         except xr.exception.SessionNotFocused:
@@ -236,7 +236,7 @@ class OpenXrSession:
             if change.new_from_old is not None:
                 out.new_from_old = compose(change.new_from_old, out.new_from_old)
         if not known:
-            out.new_from_old = identity_pose()  # the new epoch makes later stages reset, so they need no transform
+            out.new_from_old = identity_pose()  # a new epoch makes later stages reset, so they need no transform
         out.epoch = self.epoch_moves
 
     def _events(self) -> None:
@@ -276,7 +276,7 @@ class OpenXrSession:
         self._recentred.append(Recentred(int(event.change_time), moved))
 
     def close(self) -> None:
-        """Destroy the OpenXR instance and all its objects. The error of an instance that is already lost is ignored."""
+        """Destroy the OpenXR instance and all its objects, and ignore the error of an instance that is already lost."""
         if self.instance is not None:
             try:
                 xr.destroy_instance(self.instance)

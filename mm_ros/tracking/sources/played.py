@@ -22,7 +22,7 @@ TOO_OLD_S = 0.1  # maximum delay of a sample; later samples are skipped
 
 @dataclass(frozen=True)
 class Segment:
-    """A part of the motion. If `fresh` is true, it does not continue the segment before and has a new epoch."""
+    """Part of the motion; if `fresh` is true, this part does not continue the part before and has a new epoch."""
 
     track: TrackerTrack
     body: TruthTrack
@@ -56,8 +56,7 @@ class PlayedSource(Source):
         self._next: Future[Segment | None] = self._maker.submit(next, self._segments, None)
 
     def poll(self, now_ns: int) -> TrackerFrame | None:
-        """Return the next sample that is due, or None. The stamp of a sample is its due time, not the time of the call.
-        """
+        """Return the next sample that is due, with its due time as stamp, or None."""
         if self._now is None:
             return None
         if self._start_ns is None:
@@ -105,7 +104,7 @@ class PlayedSource(Source):
 
 
 def segments_of_clips(clips: list[Clip], simulation: Simulation, loop: bool = True) -> Iterator[Segment]:
-    """Yield one segment per clip. Each segment has a new epoch and other random noise."""
+    """Yield one segment per clip, each with a new epoch and other random noise."""
     count = 0
     while loop or count < len(clips):
         clip = clips[count % len(clips)]

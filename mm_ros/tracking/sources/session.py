@@ -1,6 +1,6 @@
-"""The source `session`, which plays a recorded session with present stamps. The frames pass the gate again.
+"""The source `session`, which plays a recorded session with present stamps. The played frames pass the gate again.
 
-The command `mm_ros replay` differs: it publishes the recorded stream unchanged and with the recorded stamps.
+Unlike this source, the command `mm_ros replay` publishes the recorded stream unchanged and with the recorded stamps.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class SessionSource(Source):
 
     def open(self) -> None:
         table = self._path.suffix == ".csv"
-        self.hand_pose = "" if table else "wrist"  # a recorded session contains converted hand poses
+        self.hand_pose = "" if table else "wrist"  # a recorded session contains hand poses that are already converted
         self._session = Session(read_table(self._path)) if table else read_session(self._path)
         self._truths = {pose.stamp_ns: pose for pose in self._session.truth}
         steps = np.diff([f.stamp_ns for f in self._session.frames])
         period = float(np.median(steps)) * 1e-9 if len(steps) else 0.0
-        # The stamps of the samples are irregular. The source is polled at twice the rate of the samples, so that each
-        # sample is at most half a period late.
+        # The stamps of the recorded samples are irregular, so the source is polled at twice their rate, and each sample
+        # is at most half a period late.
         self.rate = float(np.clip(2.0 / period, 10.0, 500.0)) if period > 0 else 90.0
 
     def poll(self, now_ns: int) -> TrackerFrame | None:
@@ -59,8 +59,8 @@ class SessionSource(Source):
             if self._loop and at > frames[-1].stamp_ns + PAUSE_NS:
                 self._begin_again(now_ns)
             return None
-        # A poll returns one sample, so that no sample is lost if polls are irregular. Samples that are too old are
-        # skipped.
+        # A poll returns one sample, so that no sample is lost if polls are irregular. Recorded samples that are too old
+        # are skipped.
         while self._next + 1 < len(frames) and frames[self._next + 1].stamp_ns < at - TOO_OLD_NS:
             self._next += 1
         if frames[self._next].stamp_ns > at:

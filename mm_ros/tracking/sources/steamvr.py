@@ -17,12 +17,12 @@ from mm_ros.tracking.sources.base import Source
 from mm_ros.tracking.sources.clocks import SteadyShift, in_clock
 from mm_ros.tracking.sources.steamvr_process import frame_of
 
-RETRY_S = 1.0  # time from the end of the process to its next start
-HUNG_S = 3.0  # time without an answer of the process after which the user gets a message
+RETRY_S = 1.0  # time from the end of the OpenVR process to its next start
+HUNG_S = 3.0  # time without an answer of the OpenVR process after which the user gets a message
 
 
 class SteamVrSource(Source):
-    """Reads the poses of SteamVR's devices from a process. Tests replace this process by `command`."""
+    """Reads the poses of SteamVR's devices from a process. Tests replace the process by `command`."""
 
     own_clock = True
     hand_pose = "steamvr_raw"

@@ -1,8 +1,8 @@
 """Reads the roles and poses of SteamVR's devices by the library OpenVR.
 
-This module has not been run on hardware. Some tests use the real OpenVR library, which loads a small client library of
-the project instead of SteamVR (test/tracking/test_steamvr_library.py). In other tests a Python module with the same
-structures replaces the OpenVR library.
+The module `steamvr_poses` has not been run on hardware. Some tests use the real OpenVR library, which loads a small
+client library of the project instead of SteamVR (test/tracking/test_steamvr_library.py). In other tests a Python module
+with the same structures replaces the OpenVR library.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class SteamVrPoses:
         self.grips = (False, False)
 
     def sample(self) -> TrackerFrame:
-        """Return the poses of all devices. The stamp is the time of the call, because poses of OpenVR have no time."""
+        """Return the poses of all devices, stamped with the time of the call, because poses of OpenVR have no time."""
         self._events()
         vr = self._openvr
         self._system.getDeviceToAbsoluteTrackingPose(vr.TrackingUniverseStanding, 0.0, self._poses)
@@ -98,10 +98,8 @@ class SteamVrPoses:
         return None
 
     def _assigned_role(self, i: int) -> int | None:
-        """Return the role that the user has assigned to a tracker in SteamVR, or None.
-
-        SteamVR reports the role as a type of controller, for example "vive_tracker_left_foot".
-        """
+        """Return the role that the user has assigned to a tracker in SteamVR, or None. SteamVR reports the role as a
+        type of controller, for example "vive_tracker_left_foot"."""
         if i not in self._assigned:
             name = self._text(i, self._openvr.Prop_ControllerType_String).removeprefix("vive_tracker_")
             known = name in BODY_NAMES or name in ROLE_ALIASES
@@ -116,7 +114,7 @@ class SteamVrPoses:
     def _text(self, i: int, name: int) -> str:
         try:
             text = self._system.getStringTrackedDeviceProperty(i, name)
-        except self._openvr.error_code.TrackedPropertyError:  # the device does not have this property
+        except self._openvr.error_code.TrackedPropertyError:  # the SteamVR device does not have the requested property
             return ""
         return text.decode() if isinstance(text, bytes) else str(text)
 

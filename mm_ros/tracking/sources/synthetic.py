@@ -16,7 +16,7 @@ from mm_ros.tracking.truth import truth_of_clip
 
 # The noise of a headset at rest is about 0.3 mm in the recordings of data/vr_sessions.
 NOISE = Simulation(noise_m=0.0003, noise_rad=0.001)
-OVERLAP = 3  # number of frames of the chapters before and after that the cubic interpolation needs
+OVERLAP = 3  # number of frames from the neighbouring chapters that the cubic interpolation needs
 
 
 def synthetic_source(rate: float, seed: int, scale: float = 1.0) -> PlayedSource:
@@ -24,15 +24,13 @@ def synthetic_source(rate: float, seed: int, scale: float = 1.0) -> PlayedSource
 
 
 def first_segment() -> Segment:
-    """Return the first segment of a synthetic user.
-
-    A process calls this function before it forks. Thus the child processes share the compiled functions.
-    """
+    """Return the first segment of a synthetic user; after a call before a fork, the child processes share the
+    functions that were compiled."""
     return next(user_segments(SyntheticUser(0), NOISE))
 
 
 def user_segments(user: SyntheticUser, simulation: Simulation) -> Iterator[Segment]:
-    """Yield one segment per chapter of the user's motion. The samples continue from chapter to chapter."""
+    """Yield one segment per chapter of the user's motion, whose samples continue from chapter to chapter."""
     axes = identity_pose()[3:]  # rotation from the head joint to the head axes, which is the same in all chapters
     begins = sample = count = 0
     while True:
@@ -53,7 +51,7 @@ def user_segments(user: SyntheticUser, simulation: Simulation) -> Iterator[Segme
 
 
 def with_neighbours(chapters: list[Clip], k: int) -> tuple[Clip, int]:
-    """Return chapter k with a few frames of the chapters before and after, and the number of frames from before."""
+    """Return chapter k with a few frames of the neighbouring chapters, and the number of frames before chapter k."""
     before = chapters[k - 1].cut(len(chapters[k - 1]) - OVERLAP, len(chapters[k - 1])) if k else None
     parts = [*([before] if before is not None else []), chapters[k], chapters[k + 1].cut(0, OVERLAP)]
     whole = replace(

@@ -15,7 +15,7 @@ AXES = ("ros", "openxr")
 
 
 class TopicsSource(Source):
-    """Combines the poses that the node receives. Each pose of the headset makes a frame."""
+    """Combines the poses of devices that the node receives to frames. Each pose of the headset makes a frame."""
 
     own_clock = True
     hand_pose = ""
@@ -31,7 +31,7 @@ class TopicsSource(Source):
         self._trouble = "no pose of the headset has been received yet"
 
     def feed(self, role: int, stamp_ns: int, pose: F64, now_ns: int) -> None:
-        """Add a pose (x, y, z, qw, qx, qy, qz) of a device. If the message has no stamp, `stamp_ns` is 0."""
+        """Add a pose (x, y, z, qw, qx, qy, qz) of a device; `stamp_ns` is 0 if the message has no stamp."""
         if not np.isfinite(pose).all() or not 0.9 < np.linalg.norm(pose[3:]) < 1.1:
             raise MmRosError(f"pose: expected a rotation of length 1, came {np.round(pose, 3).tolist()}")
         strange = stamp_ns != 0 and abs(now_ns - stamp_ns) * 1e-9 > OTHER_CLOCK_S

@@ -1,6 +1,6 @@
 """The source `webxr`: a page in the browser of the headset sends the poses of headset and controllers.
 
-The server of this page runs in a thread of its own.
+The server of the headset page runs in a thread of its own.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class WebXrSource(Source):
         self._lock = threading.Lock()
         self._latest: TrackerFrame | None = None
         self._sequence = 0
-        self._reset = False  # true if a frame that was not polled had a re-centring by an unknown transform
+        self._reset = False  # true if a frame that was not polled had a re-centring whose transform is not known
         self._epoch = 0
         self._session = 0
         self._came_ns = 0
@@ -94,8 +94,7 @@ class WebXrSource(Source):
         self.grips = (bool(frame.flags & LEFT_GRIP), bool(frame.flags & RIGHT_GRIP))
         with self._lock:
             if frame.session != self._session:
-                # The transform to the space of another session or headset is not known.
-                self._session = frame.session
+                self._session = frame.session  # WebXR gives no transform to the space of another session or headset.
                 self._epoch += 1
                 self._reset = True
             if frame.reset or frame.moved is not None:
@@ -112,7 +111,7 @@ class WebXrSource(Source):
 
 
 def tracker_frame(frame: PageFrame, stamp_ns: int) -> TrackerFrame:
-    """Convert a frame of the page to a tracker frame. The three devices are headset, left and right controller."""
+    """Convert a frame of the page, with headset, left and right controller, to a tracker frame."""
     out = TrackerFrame(stamp_ns)
     for role in range(HEAD_ROLE, 3):
         pose = ros_pose(frame.poses[7 * role : 7 * role + 7])
