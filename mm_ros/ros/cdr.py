@@ -19,7 +19,7 @@ from rosidl_parser.definition import AbstractGenericString, AbstractSequence, Ar
 from mm_ros.base.errors import MmRosError
 
 HEAD = b"\x00\x01\x00\x00"  # header of a message in CDR version 1, little endian, without options
-# CDR aligns numbers relative to the end of the 4-byte header. With 4 spare bytes before the header, the numbers are
+# CDR aligns numbers relative to the end of the 4-byte header. With 4 unused bytes before the header, the numbers are
 # also aligned in memory.
 SPARE = 4
 PADDED = 4  # The middleware pads each message between processes to a multiple of 4 bytes.
@@ -30,8 +30,8 @@ _NUMBERS = {
 
 
 class Walk:
-    """Byte offsets in a serialized message, from the end of the header. `numbers` maps the path of each numeric field
-    to (offset, dtype, count), and `fixed` holds the ranges of the bytes that belong to strings and lengths."""
+    """Byte offsets of the fields in a serialized message, counted from the end of the header. `numbers` maps the path
+    of each numeric field to (offset, dtype, count); `fixed` holds the byte ranges of strings and lengths."""
 
     def __init__(self, msg: Any) -> None:
         self.at = 0
@@ -81,7 +81,7 @@ class Template:
     def __init__(self, msg: Any) -> None:
         raw = serialize_message(msg)
         walk = Walk(msg)
-        # Up to 31 padding bytes may follow the last field, because rclpy also aligns empty sequences.
+        # A message may end with up to 31 padding bytes, because rclpy also aligns empty sequences.
         if raw[:4] != HEAD or not 0 <= len(raw) - 4 - walk.at < 32:
             raise TypeError(f"{type(msg).__name__}: {len(raw) - 4} serialized bytes, expected {walk.at}")
         self._numbers = walk.numbers
@@ -91,8 +91,8 @@ class Template:
         self._fixed = [(0, 4, HEAD)] + [(a + 4, b + 4, raw[a + 4 : b + 4]) for a, b in walk.fixed]
 
     def view(self, first: str, count: int = 0) -> NDArray[Any]:
-        """Return a view of the numbers in the field `first`. If `count` is given, the view also covers the next fields,
-        which must have numbers of an equal type."""
+        """Return a view of the numbers in the field `first`. If `count` is given, the view covers `count` numbers,
+        which may belong to several fields of one numeric type."""
         at, dtype, own = self._numbers[first]
         return np.frombuffer(self._store, dtype, count or own, SPARE + 4 + at)
 
@@ -117,7 +117,7 @@ def deserialized(raw: bytes, kind: Any) -> Any:
     """Deserialize bytes to a message of the class `kind`, or raise MmRosError if the bytes are malformed."""
     try:
         return deserialize_message(raw, kind)
-    # rclpy raises an RMWError for malformed bytes, or a UnicodeDecodeError for a malformed string.
+    # For malformed bytes rclpy raises an RMWError, and for a malformed string a UnicodeDecodeError.
     except (RuntimeError, ValueError, MemoryError) as error:
         reason = " ".join(str(error).split())[:200]
         raise MmRosError(f"{len(raw)} bytes are not a message {kind.__name__}: {reason}") from None

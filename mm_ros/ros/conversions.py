@@ -1,7 +1,7 @@
 """Conversions between mm_ros messages and the dataclasses of mm_ros, in pairs `x_to_ros` and `x_from_ros`.
 
-Most conversions come from `body/messages.py`, which sessions use, too. Only the conversions of the match and of the
-feature layout are defined in `conversions.py`.
+Most of these conversions come from `body/messages.py`, because sessions use them, too. Only the conversions of the
+match and of the feature layout are defined in `conversions.py`.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def skeleton_to_ros(skeleton: Skeleton, stamp_ns: int, name: str = "avatar") -> 
 
 
 def match_to_ros(m: Match, pose: AvatarPose, database: MotionDatabase | None = None, scale: float = 1.0) -> MatchMsg:
-    """Convert the match of a search to its ROS message. If `database` is given, the message also contains the names of
-    the features and their values in the axes of the root, scaled to the user."""
+    """Convert the match of a search to its ROS message. If `database` is given, the message also contains the names and
+    the values of the features; the values are in the axes of the root and scaled to the user."""
     described = database if m.query.size else None
     return MatchMsg(
         header=header(m.stamp_ns),

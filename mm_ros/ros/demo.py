@@ -39,7 +39,7 @@ class Demo:
         rclpy.try_shutdown()
 
     def steer(self, control: str, seed: int) -> None:
-        """Publish scripted input for the kind of control `control` until another node publishes such input."""
+        """Publish scripted input for the kind of control `control` while no other node publishes such input."""
         steer(self._observer, control, seed)
 
     @property
@@ -55,11 +55,11 @@ class Demo:
         return bool(self._seen.received_s)
 
     def watch(self, seconds: float, ended: Callable[[], str]) -> None:
-        """Print status lines for `seconds` (0: no limit), until Ctrl-C, or until `ended()` returns a reason."""
+        """Print status lines for `seconds` seconds (0: no limit), until Ctrl-C, or until `ended()` returns a reason."""
         until = time.monotonic() + seconds if seconds else float("inf")
         due = 0.0
         try:
-            # `ending.asked()` is needed, because rclpy may have lost the KeyboardInterrupt of a Ctrl-C.
+            # `ending.asked()` also notices a Ctrl-C whose KeyboardInterrupt was lost in rclpy.
             while time.monotonic() < until and not ended() and not ending.asked():
                 self._executor.spin_once(0.1)
                 if time.monotonic() >= due:
@@ -100,7 +100,7 @@ class Demo:
         }
 
     def write_film(self, output: Path) -> dict[str, str]:
-        """Write a film and a picture of the avatar (OUTPUT.gif, OUTPUT.png), beside the true body if it is known."""
+        """Write a film and a picture (OUTPUT.gif, OUTPUT.png) of the avatar and, if it is known, of the true body."""
         if not self._seen.film or "pose" not in self._observer.skeletons:
             print("no film was written: the demo ended before the first pose")
             return {}

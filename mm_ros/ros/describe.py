@@ -98,8 +98,8 @@ def _names(topics: tuple[str, ...]) -> str:
 
 
 def filled(text: str) -> str:
-    """Fill the tables into a text: the table NAME replaces what is between `<!-- begin NAME -->` and `<!-- end NAME
-    -->`."""
+    """Replace the text between each pair of comments `<!-- begin NAME -->` and `<!-- end NAME -->` by the table
+    NAME."""
     for name, table in (("nodes", nodes_table), ("topics", topics_table), ("parameters", parameters_tables)):
         begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
         if begin in text:

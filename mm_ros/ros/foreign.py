@@ -37,15 +37,15 @@ def image_from_ros(msg: Image) -> U8:
     return np.ascontiguousarray(rows.reshape(height, width, channels)[:, :, list(order)])
 
 
-# Numbers of axes and buttons in messages of the `joy` package. The left stick moves the avatar, the right stick sets
-# its facing.
+# Numbers of axes and buttons in messages of the `joy` package. With the left stick the user moves the avatar, and with
+# the right stick the user turns it.
 _MOVE_AXES, _LOOK_AXES = (1, 0), (4, 3)
 _STRAFE_BUTTON, _JOG_BUTTON, _SPRINT_BUTTON = 4, 5, 0
 
 
 def joy_from_ros(msg: Joy) -> dict[str, Any]:
-    """Return the arguments of `JoystickStage.step` from a gamepad message. Missing axes are 0, and missing buttons
-    count as released."""
+    """Return the arguments of `JoystickStage.step` from a gamepad message. Axes that the message lacks are 0, and
+    buttons that the message lacks count as released."""
 
     def axis(i: int) -> float:
         return float(msg.axes[i]) if i < len(msg.axes) else 0.0
@@ -70,7 +70,7 @@ def twist_from_ros(msg: Twist) -> tuple[float, float, float]:
 
 
 def heading_from_ros(msg: Float64) -> float:
-    """Return the direction of a camera in the world [rad] from the message `camera_heading`."""
+    """Return the yaw of a camera in the world [rad] from a message of the topic `camera_heading`."""
     plausible.check("camera_heading", np.array([msg.data]), "command")
     return float(msg.data)
 

@@ -21,7 +21,7 @@ LIVE = 5  # messages
 
 @dataclass(frozen=True)
 class Qos:
-    """QoS of a topic: what the publisher offers, and what the subscriptions of the nodes request.
+    """QoS of a topic: the values that the publisher offers, and those that the subscriptions of the nodes request.
 
     A publisher keeps `depth` messages, so that a reliable subscriber that stalls for 2 s loses no message. The nodes
     keep only `live_depth` received messages, so that a node processes only the newest messages after a stall.
@@ -31,7 +31,7 @@ class Qos:
     latched: bool = False  # transient local
     depth: int = KEPT
     live_depth: int = LIVE
-    live_reliable: bool | None = None  # True or False sets the reliability of the nodes' subscriptions.
+    live_reliable: bool | None = None  # reliability of the nodes' subscriptions; None: that of the publisher
 
 
 STREAM = Qos()
@@ -45,7 +45,7 @@ CLOCK = Qos(live_reliable=False)
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic of the graph. A name without a leading slash is resolved in the namespace of the avatar."""
+    """A topic of the graph. A name without a leading slash belongs to an avatar's namespace."""
 
     name: str
     type: str
@@ -55,7 +55,7 @@ class Topic:
 
     @property
     def in_world(self) -> bool:
-        """Return whether the header of the messages names the world frame; `landmarks` names the frame of the
+        """Return whether the topic's messages are in the world frame; those of `landmarks` are in the frame of the
         camera."""
         return self.type.startswith("mm_ros/msg/") and self.name != "landmarks"
 
@@ -267,8 +267,8 @@ def node(name: str) -> Node:
 
 
 def nodes_for(control: str = "vr", extra: Collection[str] = ()) -> tuple[Node, ...]:
-    """Return the nodes to start for a kind of control. An optional node is started only if `extra` contains its
-    name."""
+    """Return the nodes to start for the kind of control `control`. Nodes that are started only on request are returned
+    only if `extra` contains their names."""
     chosen = tuple(n for n in NODES if control in n.controls and (not n.optional or n.name in extra))
     if not any("trajectory" in n.outputs for n in chosen):
         raise MmRosError(f"control '{control}' does not exist. Controls: {', '.join(CONTROLS)}")

@@ -1,4 +1,5 @@
-"""Connects the web server of the headset page to a node: poses go to the pages, and requests of users to the graph."""
+"""Connects the web server of the headset page to a node: poses go to the pages, and the users' requests to the
+graph."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ from mm_ros.web.headset.wire import PoseMessage
 
 STATUS_S = 0.5
 MOST_SKINS = 4
-# The page offers the user a list of choices for the parameters `database` and `engine` of the node motion_matcher.
+# On the page, the user can choose values of the parameters `database` and `engine` of the node motion_matcher.
 CHOSEN = ("database", "engine")
 
 
@@ -43,20 +44,22 @@ class PageSettings(Settings):
 
     page: bool = setting(
         False, "Serve a page on which the user sees and steers the avatar. The launch argument `control:=keyboard` "
-        "sets `page`.",
+               "sets `page` to true.",
         live=False,
     )
     page_port: int = setting(
-        8090, "Network port of the page on this machine. Devices on Wi-Fi use the next port.", "", 1, 65534, live=False
+        8090, "Network port of the page on this machine. Devices on Wi-Fi use the port "
+              "number plus 1.", "", 1, 65534, live=False
     )
     page_wifi: bool = setting(
-        False, "Serve the page also to other devices, for example to a phone, encrypted, on all networks.", live=False
+        False, "Serve the page encrypted on all networks, so that other devices, such as a phone, "
+               "can open it.", live=False
     )
 
 
 def serve_page(node: AvatarNode, server: HeadsetServer | None = None, **more: Any) -> HeadsetPage | None:
-    """Connect a web server to a node and print the addresses of its page. If `server` is None, a server is made if the
-    parameter `page` of the node is true."""
+    """Connect a web server to a node and print the addresses of the server's page. If `server` is None, a server is
+    made if the parameter `page` of the node is true."""
     if server is None:
         s = node.settings(PageSettings)
         if not s.page:
@@ -64,7 +67,7 @@ def serve_page(node: AvatarNode, server: HeadsetServer | None = None, **more: An
         server = HeadsetServer(s.page_port, s.page_wifi)
         server.start()
     page = HeadsetPage(node, server, **more)
-    # If the environment states a pairing code, the command that started the graph prints the addresses.
+    # If an environment variable states a pairing code, the command that started the graph prints the addresses.
     if CODE_VARIABLE not in os.environ:
         # The address is printed instead of logged, because the log is a topic and the address contains the secret
         # token.
@@ -73,7 +76,6 @@ def serve_page(node: AvatarNode, server: HeadsetServer | None = None, **more: An
 
 
 def addresses(server: HeadsetServer) -> list[str]:
-    """Return lines of text with the addresses of the page."""
     out = [f"the avatar's page is at {server.url()} (this machine, or a headset on USB after `adb reverse`)"]
     urls = server.wifi_urls()
     if urls:
@@ -84,12 +86,14 @@ def addresses(server: HeadsetServer) -> list[str]:
 
 
 class HeadsetPage:
-    """Sends poses to the web server while at least one page is connected. Without pages there are no subscriptions.
+    """Sends poses to the web server while at least one page is connected. Topics are subscribed to only while a page is
+    connected.
 
-    `actions` maps each action that a user may request on the page to a function, which returns success and a sentence.
-    `map_from_source` is the transform from the tracking space to the world. `sequence` returns for the stamp of a pose
-    the number of the page's input that the pose follows. `facts` returns values that are added to the status message.
-    `reported` publishes the body pose that a headset estimates by itself.
+    `actions` maps each action that a user can request on the page to a function, which returns whether the action
+    succeeded, and a sentence for the user. `map_from_source` is the transform from the tracking space to the world.
+    `sequence` returns, for the time stamp of a pose, the number of the page's newest input that has affected the pose.
+    The values that `facts` returns are added to the status message for the pages. `reported` publishes body poses that
+    the headset estimates.
     """
 
     def __init__(
@@ -111,7 +115,7 @@ class HeadsetPage:
         self._came: deque[float] = deque(maxlen=256)
         self._latencies_ms: deque[float] = deque(maxlen=256)
         self._bodies: deque[tuple[list[str], int, F64]] = deque(maxlen=4)
-        self._skeletons: dict[int, Skeleton] = {}  # maps the key of a skin that was sent to its skeleton
+        self._skeletons: dict[int, Skeleton] = {}  # maps the key of a skin to its skeleton
         self._reported = reported
         if reported is not None:
             server.on_body = self._take_body
@@ -141,7 +145,7 @@ class HeadsetPage:
             self._do(page, request)
 
     def _follow(self, watched: bool) -> None:
-        """Subscribe to the topics that pages need if `watched` is true, else end the subscriptions."""
+        """Subscribe to the topics that the pages need if `watched` is true, else end these subscriptions."""
         if watched == bool(self._inlets):
             return
         if watched:
@@ -177,7 +181,7 @@ class HeadsetPage:
         self.tell()
 
     def _take_body(self, names: list[str], stamp_ns: int, joints: F64) -> None:
-        """Store the body pose that a headset has estimated; the web server calls this method in its own thread."""
+        """Store a body pose that a headset has estimated; the web server calls `_body` in its own thread."""
         self._bodies.append((names, stamp_ns, joints))
         self._wake()
 
@@ -229,7 +233,7 @@ class HeadsetPage:
         self._latencies_ms.append(age_ms)
         skeleton = self._skeletons.get(pose.skeleton & 0xFFFFFFFF)
         if skeleton is None:
-            return  # The skeleton of the pose has not arrived yet.
+            return  # A pose is not sent before its skeleton has arrived.
         positions, rotations = room_joints(pose, skeleton)
         feet = sum(bool(flag) << k for k, flag in enumerate((*pose.locked, *pose.contacts))) | bool(pose.stale) << 4
         stamp_ns = time.monotonic_ns() - (now_ns - pose.stamp_ns)

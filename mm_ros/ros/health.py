@@ -11,17 +11,17 @@ from rclpy.node import Node
 
 OK, WARN, ERROR, STALE = (bytes([i]) for i in range(4))
 REPORT_NS = 1_000_000_000
-# Diagnostic reports are sent after 70 % of the period between two poses, when the nodes are idle. If a node publishes
-# at less than CALM_RATE [Hz], its diagnostic reports are sent at any time.
+# A diagnostic report is sent when the nodes are idle, that is, when 70 % of the time between two poses has passed. If a
+# node publishes at less than CALM_RATE [Hz], its diagnostic reports are sent at any time.
 CALM, CALM_RATE = 0.7, 20.0
 LATENCY_WARN_S, LATENCY_ERROR_S = 0.05, 0.5
-OTHER_CLOCK_S = 10.0  # A stamp that is more than OTHER_CLOCK_S from the present must come from another clock.
+OTHER_CLOCK_S = 10.0  # A time stamp that differs by more than this from the present comes from another clock.
 
 
 @dataclass
 class Health:
-    """Counters and messages of a node between two diagnostic reports. Entries in `warnings`, `passing` and `errors`
-    raise the level of the report."""
+    """Counters and messages of a node between two diagnostic reports. With entries in `warnings`, `passing` or
+    `errors`, the level of the report is WARN or ERROR."""
 
     node: Node
     expects_input: bool = True
@@ -31,21 +31,21 @@ class Health:
     unpaired: int = 0
     refused: int = 0
     latencies_s: list[float] = field(default_factory=list)
-    # `other_clock_s` is the age [s] of the newest stamp if the stamp comes from another clock than that of the node.
+    # age [s] of the newest time stamp, if this stamp comes from another clock than that of the node
     other_clock_s: float | None = None
     values: dict[str, str] = field(default_factory=dict)
     warnings: dict[str, str] = field(default_factory=dict)
     passing: dict[str, str] = field(default_factory=dict)  # warnings that are deleted after one diagnostic report
     errors: dict[str, str] = field(default_factory=dict)
-    watch: Callable[[], None] | None = None  # `watch` is called before each report and updates `values`.
+    watch: Callable[[], None] | None = None  # function that updates `values` before each report
     _last_ns: int = 0
     _stamp_ns: int = 0  # stamp of the last published output
     _rate: float = 0.0
     _totals: dict[str, int] = field(default_factory=dict)
 
     def step(self, stamp_ns: int, late_s: float | None = None) -> None:
-        """Count one published output and store its latency `late_s` [s]; the default is the present time minus its
-        stamp."""
+        """Count one published message and store its latency `late_s` [s]; by default, the latency is the present time
+        minus the time stamp."""
         self.done += 1
         self._stamp_ns = stamp_ns
         now_s = (self.node.now_ns() - stamp_ns) * 1e-9
@@ -74,14 +74,14 @@ class Health:
         return out
 
     def first_report_ns(self) -> int:
-        """Return the delay of the first report [ns], between 0.5 and 1.5 s. The delay is computed from the name of the
-        node, so that different nodes report at different times."""
+        """Return the delay of the first diagnostic report [ns], between 0.5 and 1.5 s. The delay is a hash of the
+        node's name, so that different nodes report at different times."""
         share = zlib.crc32(self.node.get_fully_qualified_name().encode()) / 2**32
         return round((0.5 + share) * REPORT_NS)
 
     def next_report_ns(self) -> int:
-        """Return the delay until the next report [ns], about 1 s. The report is sent when the nodes are idle between
-        two poses, so that the report delays no pose."""
+        """Return the delay until the next diagnostic report [ns], about 1 s. After this delay, the nodes are idle
+        between two poses, so that the report delays no pose."""
         if self._rate < CALM_RATE:
             return REPORT_NS
         period = 1e9 / self._rate

@@ -20,13 +20,12 @@ from mm_ros.ros.cdr import deserialized, stamp_of
 from mm_ros.ros.internals import taken_event
 from mm_ros.ros.wire import KINDS, Wire
 
-LISTENERS_NS = 50_000_000  # time [ns] between two counts of the subscribers in other processes
-STAMPS = 512  # By the stamps of its last 512 messages, a process recognizes its own messages.
+LISTENERS_NS = 50_000_000  # The subscribers in other processes are counted again after this time [ns].
+STAMPS = 512  # A process recognizes its own messages by the time stamps of its last 512 messages.
 
 
 class Hub:
-    """Queue of the data that the nodes of one process pass to each other, in the order in which topics would deliver
-    them."""
+    """Passes data between the nodes of one process, in the order in which ROS would deliver them as messages."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()  # A thread holds `lock` while it runs a callback of a node.
@@ -50,8 +49,8 @@ class Hub:
     def arrive(self, name: str, message: Any) -> None:
         """Deliver a message from another process to all inlets of the topic `name`.
 
-        Only one subscription is read for all inlets of the topic. If each inlet read its own subscription, the callback
-        of the first inlet could publish results before the other inlets have received the message.
+        Of the subscriptions of the inlets of a topic, only one is read. If each inlet read its own subscription, the
+        callback of the first inlet could publish results before the other inlets get the message.
         """
         own = self.outlets.get(name)
         if not (own and _is_own(own, message)):
@@ -66,7 +65,7 @@ class Hub:
         self._queue = deque(call for call in self._queue if call[0] is not inlet)
 
     def wire(self, topic: str, name: str, world: str) -> Wire | None:
-        """Return the fast conversions for a topic, which all nodes of the process share, or None if it has none."""
+        """Return the fast conversions for the topic, which all nodes of the process share, or None without them."""
         if topic in KINDS and name not in self._wires:
             self._wires[name] = Wire(topic, world)
         return self._wires.get(name)
@@ -80,7 +79,7 @@ class Hub:
             while self._queue:
                 _, take, given = self._queue.popleft()
                 take(given)
-            while self._later:  # The pose is published first, because other processes wait for the pose.
+            while self._later:  # Messages to other processes are sent last.
                 late, given = self._later.popleft()
                 late.send(given)
         finally:
@@ -98,7 +97,7 @@ class Outlet:
         self._hub, self._publisher, self.wire, self._world = hub, publisher, wire, world
         self.name = publisher.topic_name
         self.stamps: deque[int] = deque(maxlen=STAMPS)
-        self.latched: Any = None  # the last message of a latched topic, for inlets that join later
+        self.latched: Any = None  # the last message of a latched topic, for inlets that are created later
         self._keeps = publisher.qos_profile.durability.name == "TRANSIENT_LOCAL"
         self._listeners, self._counted_ns = 0, 0
         hub.outlets.setdefault(self.name, []).append(self)
@@ -115,7 +114,7 @@ class Outlet:
             self._hub.hand(self, value if self.wire is None else self.wire.handed(value))
 
     def send(self, value: Any) -> None:
-        """Publish data to other processes if one of them subscribes, or if the topic is latched."""
+        """Publish data to other processes if another process subscribes to the topic, or if the topic is latched."""
         if self.wire is not None:
             if not self._outside():
                 return
@@ -139,12 +138,12 @@ class Outlet:
         return self._listeners
 
     def get_subscription_count(self) -> int:
-        """Return the number of subscribers in this process and in others, as the publishers of rclpy do."""
+        """Return the number of subscribers in this process and in others; publishers of rclpy have this method, too."""
         return self._outside() + len(self._hub.inlets.get(self.name, ()))
 
 
 class Inlet:
-    """Subscription of a topic. `receive` takes data from a node of this process, a message, or a serialized message."""
+    """Subscription of a topic. `receive` takes data of a node in this process, a message, or a serialized message."""
 
     def __init__(
         self, hub: Hub, subscription: Subscription, wire: Wire | None, guarded: Callable[[Callable[[Any], None]], Any],
@@ -154,7 +153,7 @@ class Inlet:
         self.handle = subscription.handle
         self.name: str = subscription.topic_name
         self._type, self._raw = subscription.msg_type, subscription.raw
-        self.given = guarded(callback)  # `given` is called with data from a node of this process.
+        self.given = guarded(callback)  # `given` is the callback for data from a node of this process.
         self._read = guarded(lambda message: callback(self._value(message)))
         self._core = wire is not None
         hub.inlets.setdefault(self.name, []).append(self)
@@ -162,8 +161,8 @@ class Inlet:
     def report_events(self) -> None:
         """Call the callbacks of QoS events, for example of the event that a publisher has an incompatible QoS.
 
-        The executor does not wait for QoS events, because the condition of a QoS event is also set while the
-        subscription holds a message. An executor that waits for QoS events would wake up for each message.
+        No thread waits for QoS events, because the condition of a QoS event is also set while the subscription holds a
+        message. A thread that waits for QoS events would wake up for each message.
         """
         for handler in self.subscription.event_handlers:
             event = taken_event(handler)
@@ -171,7 +170,7 @@ class Inlet:
                 handler.callback(event)
 
     def receive(self, value: Any) -> None:
-        """Call the callback with data from a node of this process, or with what a message contains."""
+        """Call the callback with data from a node of this process, or with data converted from a message."""
         if isinstance(value, bytes) or (self._core and hasattr(value, "get_fields_and_field_types")):
             self._read(value)
         else:
@@ -190,7 +189,7 @@ class Inlet:
 
 
 def _is_own(outlets: list[Outlet], message: Any) -> bool:
-    """Return whether a message was published by an outlet of this process, which has already passed its data
+    """Return whether a received message was published by this process itself; its data were already passed on
     directly."""
     stamp = stamp_of(message) if isinstance(message, bytes) else None
     return stamp is not None and any(stamp in outlet.stamps for outlet in outlets)

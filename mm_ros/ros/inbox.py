@@ -11,18 +11,18 @@ from mm_ros.ros import graph
 from mm_ros.ros.internals import Unattended, WaitSet
 from mm_ros.ros.qos import message_class
 
-DEPTH = 12  # The subscription stores up to 12 messages between two reads, which are 33 ms at 360 Hz.
+DEPTH = 12  # The subscription stores at most 12 messages between two reads, that is, the messages of 33 ms at 360 Hz.
 
 
 @dataclass(frozen=True)
 class Letter:
     raw: bytes  # the serialized message
-    came_ns: int  # time of arrival [ns] on the system clock
+    came_ns: int  # arrival time of the message [ns], on the system clock
 
 
 class Inbox:
-    """The newest messages of a topic. The subscription is best effort, so the publisher does not wait for
-    acknowledgements and old messages may be lost."""
+    """Queue of the newest messages of a topic. The subscription is best effort, so the publisher does not wait for
+    acknowledgements, and old messages can be lost."""
 
     def __init__(self, node: Node, topic: str, name: str) -> None:
         self._node, self._kind = node, message_class(graph.TOPICS[topic].type)

@@ -1,6 +1,6 @@
-"""All uses of rclpy that are not part of its documented interface (checked with rclpy 7.1, ROS Jazzy).
+"""All code that depends on undocumented parts of rclpy (checked with rclpy 7.1, ROS Jazzy).
 
-`test/ros/test_internals.py` fails if a version of rclpy lacks one of these internal names or behaves in another way.
+`test/ros/test_internals.py` fails if a version of rclpy lacks an undocumented name or behaves in another way.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def overrides(node: Node) -> dict[str, Parameter]:
 
 
 def is_simulated(node: Node) -> bool:
-    """Return whether the node's time comes from /clock. The public property of the clock is not used, because it takes
-    a lock at each call."""
+    """Return whether the node's time comes from /clock. The public property `ros_time_is_active` of the clock would
+    take a lock at each call."""
     return bool(node._time_source.ros_time_is_active)
 
 
@@ -41,8 +41,8 @@ def is_running(executor: SingleThreadedExecutor) -> bool:
 
 
 def taken_event(handler: Any) -> Any:
-    """Return the data of a QoS event, or None. Normally rclpy returns the data only after its executor has waited for
-    the event."""
+    """Return the data of a QoS event, or None if the event has not happened. The public interface of rclpy returns the
+    data only after an executor has waited for the event."""
     handler._ready_to_take_data = True
     return handler.take_data()
 
@@ -60,11 +60,11 @@ def default_group(node: Node, group: CallbackGroup) -> Iterator[None]:
 
 class _NoGuard:
     def trigger(self) -> None:
-        """Do nothing, because no other thread waits for an executor of the class LeanExecutor."""
+        """Do nothing: no other thread waits for an executor of the class LeanExecutor."""
 
 
 class LeanExecutor(SingleThreadedExecutor):
-    """Executor of rclpy that does not build two unnecessary wait sets after each callback."""
+    """Executor of rclpy without the two unnecessary wait sets that rclpy's own executors build after each callback."""
 
     _guard: Any
 
@@ -95,19 +95,19 @@ class Loading:
     def __init__(self, load: Callable[[], None], wake: Callable[[], None]) -> None:
         self._load, self._wake = load, wake
         self._refusal: str | None = None
-        threading.Thread(target=self._run, daemon=True).start()  # A daemon thread does not delay Python's exit.
+        threading.Thread(target=self._run, daemon=True).start()  # A daemon thread does not delay the process's end.
 
     def _run(self) -> None:
         refusal = ""
         try:
             self._load()
-        except Exception as error:  # An error in a file must not end the node.
+        except Exception as error:  # A broken file is reported as the reason of a refusal, and the node continues.
             refusal = str(error) if isinstance(error, MmRosError) else repr(error)
         self._refusal = refusal
         self._wake()
 
     def __await__(self) -> Generator[None, None, str]:
-        """Return the reason why the files could not be loaded, or "" after they were loaded."""
+        """Return "" after the files were loaded, or the reason why a file could not be loaded."""
         while self._refusal is None:
             yield
         return self._refusal
@@ -121,7 +121,7 @@ class LoadingParameterService(ParameterService):
 
     def __init__(self, node: Node, loading: Callable[[list[Parameter]], Callable[[], None] | None]) -> None:
         self._loading = loading
-        # A service callback that waits for files must not block the other callbacks of the node.
+        # The service callback is asynchronous, so that other callbacks of the node run while files are loaded.
         with default_group(node, ReentrantCallbackGroup()):
             super().__init__(node)
 

@@ -1,7 +1,7 @@
 """The last published pose in a memory-mapped file, from which a restarted `pose_postprocessor` continues.
 
 A latched message cannot be used, because DDS drops a latched message when its publisher is killed. Memory pages of a
-mapped file remain after a kill. Poses are written to two slots in turn, so that a kill can damage at most one of them.
+mapped file remain after a kill. Poses are written to two slots in turn, so that a kill can damage at most one slot.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from mm_ros.body.skeleton import MOST_JOINTS
 from mm_ros.body.types import AvatarPose
 
 NEWEST_S = 30.0  # A stored pose that is older than NEWEST_S seconds is ignored.
-WAIT_S = 1.5  # The node waits at most WAIT_S seconds until the subscribers of the killed process are found again.
-SETTLED_S = 0.2  # After the node has found all subscribers, it waits SETTLED_S seconds until they have found the node.
-# A slot begins with the checksum of all that follows, the size, the number of the pose, the number of joints, the time
-# of writing, the stamp, epoch, run, skeleton, and the numbers of subscribers of `pose` and of TF.
+WAIT_S = 1.5  # A restarted node waits at most WAIT_S for the subscribers of the killed process.
+SETTLED_S = 0.2  # A node that has found all subscribers waits SETTLED_S until they have found the node.
+# Header of a slot: checksum of the rest of the slot, size, number of the pose, number of joints, time of writing, time
+# stamp, epoch, run, skeleton, and the numbers of subscribers of `pose` and of TF.
 _HEAD = struct.Struct("<IIIIqqIIQHH")
 _ROOT = 7 * 8
 _SLOT = _HEAD.size + _ROOT + MOST_JOINTS * 7 * 4
 
 
 class LastPose:
-    """Stores each published pose of an avatar. `read` returns the last pose that a killed process has stored."""
+    """File with the last published pose of an avatar. `read` returns the last pose that a killed process has stored."""
 
     def __init__(self, avatar: str) -> None:
         self._map: mmap.mmap | None = None
         self._count = 0
         self.listeners = (0, 0)  # numbers of subscribers of `pose` and of TF before the process was killed
         domain = os.environ.get("ROS_DOMAIN_ID", "0")
-        with suppress(OSError, ValueError):  # Without a writable folder, no poses are stored.
+        with suppress(OSError, ValueError):  # If the folder is not writable, no poses are stored.
             self._path = writable_root() / "last_pose" / f"{domain}.{avatar.replace('/', '.')}"
             self._path.parent.mkdir(mode=0o700, exist_ok=True)
             self._map = _mapped(self._path)
@@ -89,7 +89,7 @@ class LastPose:
         self._map[at : at + 4 + len(content)] = zlib.crc32(content).to_bytes(4, "little") + content
 
     def close(self) -> None:
-        """Remove the file, because a process that starts after a normal end must not continue from the last pose."""
+        """Remove the file at a normal end, because only the replacement of a killed process uses the last pose."""
         if self._map is not None:
             self._map.close()
             self._map = None
@@ -97,17 +97,17 @@ class LastPose:
 
 
 class Reunion:
-    """Decides how long a restarted process repeats the last pose until the former subscribers are found again."""
+    """Decides how long a restarted process repeats the last pose and waits for the killed process's subscribers."""
 
     def __init__(self, expected: tuple[int, int]) -> None:
         self.expected = expected
         self.over = not any(expected)
-        self.complete = self.over  # True if all former subscribers were found in time
+        self.complete = self.over  # True if all subscribers of the killed process were found
         self._begun_ns = self._found_ns = 0
 
     def waits(self, found: tuple[int, int], now_ns: int) -> bool:
-        """Return whether to wait longer for subscribers, of which `found` are present. As soon as the result is False,
-        `complete` states whether all former subscribers were found."""
+        """Return whether to wait longer for subscribers (of `pose` and of TF), of which `found` are present. After the
+        wait, `complete` states whether all expected subscribers were found."""
         self._begun_ns = self._begun_ns or now_ns
         self.complete = all(f >= e for f, e in zip(found, self.expected, strict=True))
         self._found_ns = (self._found_ns or now_ns) if self.complete else 0

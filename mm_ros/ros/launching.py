@@ -32,8 +32,8 @@ class Argument:
     choices: tuple[str, ...] = ()
 
 
-# A crashed node is started again after RESPAWN_S seconds. If a node crashes at each start, the pause limits the CPU
-# load.
+# A crashed node is started again after RESPAWN_S seconds. The pause limits the CPU load of a node that crashes at each
+# start.
 RESPAWN_S = 0.3
 YES_NO = ("true", "false")
 STATE_PUBLISHER = "robot_state_publisher"
@@ -89,7 +89,7 @@ ARGUMENTS: tuple[Argument, ...] = (
 
 
 def declared(without: Collection[str] = ()) -> list[Any]:
-    """Declare the launch arguments, except those in `without`, which a launch file sets itself."""
+    """Declare the launch arguments, except the arguments in `without`, which the launch file sets itself."""
     from launch.actions import DeclareLaunchArgument
 
     return [
@@ -309,7 +309,7 @@ def _robot(given: dict[str, str]) -> list[Any]:
                     "use_sim_time": given["use_sim_time"] == "true",
                 }
             ],
-            # The topic is renamed, because `robot_description` contains the URDF of the avatar.
+            # The topic gets another name, because `robot_description` already contains the URDF of the avatar.
             remappings=[("robot_description", f"{STATE_PUBLISHER}/robot_description")],
             output="screen",
             respawn=True,
@@ -331,7 +331,7 @@ def _has_state_publisher(robot: str) -> bool:
 
 
 def _warm(given: dict[str, str]) -> Any:
-    """Return an action that compiles functions and generates the default database, once for all nodes."""
+    """Return a launch action that compiles functions and generates the default database before the nodes start."""
     from launch.actions import ExecuteProcess
 
     database = ["--database", given["database"]] if given["database"] else []

@@ -1,9 +1,9 @@
 """Main loop of a process that runs nodes: topics and timers in one thread, services and parameters in another.
 
-The executor of rclpy waits for about 60 services, timers and subscriptions. Before each callback, the executor builds a
-list of all 60 in Python, which takes longer than the callback. Therefore the loop in `loop.py` waits only for topics
-and for the next timer. An executor in a second thread handles services, parameters and QoS events, which are rare. Each
-of the two threads holds the lock of the hub while it runs a callback.
+An executor of rclpy waits for about 60 services, timers and subscriptions of the nodes. Before each callback, the
+executor builds a list of all 60 in Python, which takes longer than the callback. Therefore the loop in `loop.py` does
+not use an executor and waits only for topics and for the next timer. An executor in a second thread handles services,
+parameters and QoS events, which are rare. Each of the two threads holds the lock of the hub while it runs a callback.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from mm_ros.base import ending
 from mm_ros.ros.hub import Hub, Inlet
 from mm_ros.ros.internals import Unattended, WaitSet, is_running
 
-LONGEST_NS = 500_000_000  # The loop waits at most 0.5 s, so that a Ctrl-C takes effect after at most 0.5 s.
+LONGEST_NS = 500_000_000  # The main loop checks every 0.5 s whether Ctrl-C was pressed.
 NEVER = 1 << 62
-OUTSIDE_NS = 400_000_000  # time [ns] between two searches for publishers in other processes
+OUTSIDE_NS = 400_000_000  # Publishers in other processes are searched for again after this time [ns].
 
 
 class Ticker:
-    """Periodic timer that the loop runs. Without a loop, or in simulated time, a timer of rclpy is used instead."""
+    """Periodic timer of the main loop. In simulated time, or without a main loop, `Ticker` uses a timer of rclpy."""
 
     def __init__(self, loop: Loop, node: Any, period_ns: int, callback: Callable[[], None]) -> None:
         self._loop, self._node, self._callback = loop, node, callback
@@ -117,7 +117,7 @@ class _Services(SingleThreadedExecutor):
 class Loop:
     """Main loop that runs the nodes of a process until a call of `stop`, a Ctrl-C or the end of rclpy."""
 
-    current: Loop | None = None  # the loop of `run_all` while `run_all` is running
+    current: Loop | None = None  # the main loop that `run_all` has made, while `run_all` is running
     by_executor = False
 
     def __init__(self) -> None:
@@ -150,7 +150,7 @@ class Loop:
                 self.post(lambda value=outlet.latched: inlet.receive(value))  # type: ignore[misc]
 
     def leave(self, inlet: Inlet, destroy: Callable[[], None]) -> None:
-        """Stop reading the subscription of `inlet`, and call `destroy` as soon as the loop does not wait for it."""
+        """Stop reading the subscription of `inlet`, and call `destroy` when the loop does not wait for the inlet."""
 
         def destroyed() -> None:
             self._waiting, self._attended = None, []
@@ -196,14 +196,14 @@ class Loop:
             if context.ok() and not self._ended:
                 raise
         finally:
-            if ending.asked():  # A second Ctrl-C must not interrupt the end of the second thread.
+            if ending.asked():  # Ignore a second Ctrl-C while the second thread ends.
                 ending.ignore_more()
             self.end()
         if services.failed is not None:
             raise services.failed
 
     def end(self) -> None:
-        """End the thread of the services, because a thread inside the C++ code of rclpy aborts the process when Python
+        """End the thread of the services: a thread inside the C++ code of rclpy would abort the process when Python
         exits."""
         services, thread = self._services, self._thread
         if services is not None and thread is not None:
@@ -235,7 +235,7 @@ class Loop:
         return [self._by_pointer[p] for p in ready if p in self._by_pointer]
 
     def _look_outside(self, context: Any, now_ns: int) -> None:
-        """Choose the topics to read: those that another process publishes or that no node of this process publishes."""
+        """Choose the topics to read: those of another process, and those that no node of this process publishes."""
         self._look_ns = now_ns + OUTSIDE_NS
         wanted = []
         with self.hub.lock:
@@ -243,7 +243,7 @@ class Loop:
         for name, inlets in topics:
             own = len(self.hub.outlets.get(name, ()))
             if not own or self._nodes[0].count_publishers(name) > own:
-                wanted.append(inlets[0])  # The first inlet of a topic reads messages for all inlets of the topic.
+                wanted.append(inlets[0])  # The first inlet of a topic reads for all inlets of the topic.
             for inlet in inlets:
                 inlet.report_events()
         if self._waiting is not None and wanted == self._attended:
@@ -263,7 +263,7 @@ class Loop:
         while self._tickers and self._tickers[0][0] <= now_ns:
             queued_ns, _, ticker = heapq.heappop(self._tickers)
             if queued_ns != ticker.queued_ns:
-                continue  # The timer was moved to an earlier time after the present entry was queued.
+                continue  # The entry is outdated, because the timer was moved to an earlier time.
             if ticker.due_ns > now_ns:
                 ticker.queued_ns = ticker.due_ns
                 self.schedule(ticker)

@@ -44,10 +44,10 @@ ABOVE_FLOOR_M = 0.012
 SHORTEST_M = 1e-3
 FACING_M, FAN_STEPS = 0.7, 12
 SMALLEST_BALL_M, LARGEST_BALL_M = 0.06, 0.4
-VELOCITY_S = 0.2  # A velocity arrow is as long as the distance that the joint moves in 0.2 s.
+VELOCITY_S = 0.2  # A velocity arrow shows how far the joint moves in 0.2 s.
 TEXT_M = 0.09
 KEY_M = 0.1
-# Size and centre of the ellipsoid around a locked foot, as multiples of the horizontal distance from ankle to toes.
+# Size and centre of the ellipsoid that marks a locked foot, as multiples of the horizontal distance from ankle to toes.
 FOOT_SIZE, FOOT_MIDDLE = np.array([2.5, 1.0, 0.9]), np.array([0.57, 0.0, 0.0])
 
 
@@ -117,7 +117,8 @@ def truth(name: str, pose: AvatarPose) -> list[Marker]:
 
 
 def feet(name: str, pose: AvatarPose) -> list[Marker]:
-    """Return an ellipsoid around each locked foot, and a disc below each foot that is in contact but not locked."""
+    """Return markers of foot contacts: an ellipsoid around each locked foot, a disc below each other foot in
+    contact."""
     p, q = room_joints(pose)
     out = []
     for side, (foot, toes) in enumerate(((LEFT_FOOT, LEFT_TOES), (RIGHT_FOOT, RIGHT_TOES))):
@@ -140,8 +141,8 @@ def feet(name: str, pose: AvatarPose) -> list[Marker]:
 
 
 def user_feet(name: str, estimate: FeetEstimate) -> list[Marker]:
-    """Return a ball at each estimated ankle of the user, whose size shows the expected error, and a disc below each
-    foot that stands."""
+    """Return markers of the user's estimated feet: a ball at each ankle, whose size shows the expected error, and a
+    disc below each standing foot."""
     out = []
     for side in range(2):
         x, y, z = (float(v) for v in estimate.ankles[side])
@@ -171,7 +172,7 @@ def trackers(name: str, frame: TrackerFrame) -> list[Marker]:
 
 
 def facing(name: str, predicted: BodyOrientation, root: Any) -> list[Marker]:
-    """Return an arrow on the floor that shows the predicted facing, and a fan of one standard deviation to each
+    """Return markers of the predicted facing: an arrow on the floor, and a fan of one standard deviation to each
     side."""
     start = np.array([root[0], root[1], ABOVE_FLOOR_M])
     sigma = min(float(predicted.sigma), np.pi)
@@ -189,8 +190,8 @@ def desired(name: str, trajectory: Trajectory) -> list[Marker]:
 
 
 def found(name: str, places: Any, directions: Any) -> list[Marker]:
-    """Return markers of the future path in the played clip. `places` and `directions` (N, 3) are in world coordinates;
-    row 0 is the present."""
+    """Return markers of the future path in the played clip. `places` and `directions` (N, 3) of the path are in world
+    coordinates; row 0 belongs to the present."""
     return _trajectory(name, FOUND, places, directions)
 
 
@@ -203,7 +204,7 @@ def _trajectory(name: str, color: Color, places: Any, directions: Any) -> list[M
 
 def path(name: str, points: Any, following: int, keys: Any, progress: float) -> list[Marker]:
     """Return markers of a path: the curve through `points` (N, 2), the key points and the progress of the character.
-    `following` is the index of the next point of the curve."""
+    The character moves toward the point `following` of the curve."""
     points, dots = _on_floor(points), _marker(name, 2, Marker.SPHERE_LIST, PATH, (KEY_M, KEY_M, KEY_M))
     dots.points = _points(_on_floor(keys))
     at = max(following - 1, 0)
@@ -216,8 +217,8 @@ def path(name: str, points: Any, following: int, keys: Any, progress: float) -> 
 
 
 def features(name: str, first: int, color: Color, places: Any, velocities: Any) -> list[Marker]:
-    """Return markers of a feature vector: lines to the positions of the joints, and arrows for their velocities. Each
-    line and each arrow is given by its start and end in `places` and `velocities` (N, 2, 3)."""
+    """Return markers of a feature vector: lines to the positions of the joints, and arrows for their velocities.
+    `places` and `velocities` (N, 2, 3) hold start and end of the lines and of the arrows."""
     arrows = [_arrow(name, first + 1 + i, color, start, end) for i, (start, end) in enumerate(velocities)]
     return [_lines(name, first, color, places, 0.01), *arrows]
 
@@ -230,7 +231,7 @@ def velocity(name: str, pose: AvatarPose) -> list[Marker]:
 
 
 def match_text(name: str, match: Match, searched: Match | None, pose: AvatarPose) -> list[Marker]:
-    """Return a text above the head of the avatar with clip, time, frame, and the costs of the last search."""
+    """Return a text marker above the head of the avatar with clip, time, frame, and the costs of the last search."""
     p, _ = room_joints(pose)
     lines = [f"{match.clip or match.engine}  {match.time:.2f} s  frame {match.frame}"]
     if searched is not None:

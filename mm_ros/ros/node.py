@@ -35,8 +35,8 @@ from mm_ros.ros.starting import announced, begin, begun
 S = TypeVar("S", bound=Settings)
 
 DEFAULT_AFTER_NS = 1_000_000_000
-# Python switches between threads after GIL_SWITCH_S seconds. With Python's default of 5 ms, other threads would delay
-# each tracker sample by up to 5 ms.
+# A running thread of Python yields to another thread after GIL_SWITCH_S seconds. With Python's default of 5 ms, another
+# thread could delay a tracker sample by 5 ms.
 GIL_SWITCH_S = 0.0002
 
 
@@ -50,7 +50,7 @@ class AvatarNode(Node):
 
     def __init__(self, loop: Loop | None = None, **kwargs: Any) -> None:
         """Make the node in the main loop `loop` of the process. If `loop` is None, the loop of `run_all` is used. If
-        `run_all` is not running either, the node can be added to an executor of rclpy."""
+        `run_all` is not running, the node can be added to an executor of rclpy."""
         super().__init__(self.NAME, **kwargs, start_parameter_services=False)
         self.loop = loop or Loop.current or ByExecutor()
         self.loop.add_node(self)
@@ -63,7 +63,7 @@ class AvatarNode(Node):
         self._accepting = False
         self._calibrated = False
         self._first_input_ns = 0
-        self.outputs = Outputs()  # `outputs` checks that an output is plausible before it is published.
+        self.outputs = Outputs()  # `outputs` checks that data are plausible before the node publishes them.
         self.health = Health(self, expects_input=bool(self.described.inputs))
         self._diagnostics = self.publisher("/diagnostics")
         self.create_service(Trigger, f"{self.NAME}/reset", self._on_reset)
@@ -94,8 +94,8 @@ class AvatarNode(Node):
         return is_simulated(self)
 
     def publisher(self, topic: str) -> Outlet:
-        """Make the publisher of a topic. If `wire.KINDS` contains the topic, the publisher takes dataclasses of mm_ros,
-        otherwise messages."""
+        """Make a publisher (`Outlet`) of a topic. If `wire.KINDS` contains the topic, the publisher takes dataclasses
+        of mm_ros, otherwise messages."""
         t = graph.TOPICS[topic]
         made = self.create_publisher(message_class(t.type), t.name, publisher_qos(t.qos))
         wire = self.loop.hub.wire(topic, made.topic_name, self.world_frame)
@@ -105,8 +105,7 @@ class AvatarNode(Node):
         """Subscribe to a topic. If `wire.KINDS` contains the topic, the callback gets dataclasses of mm_ros, otherwise
         messages.
 
-        If the callback raises MmRosError, the error is counted and logged. If `name` is given, it replaces the topic's
-        name.
+        An MmRosError that the callback raises is counted and logged. `name` replaces the name of the topic.
         """
         t = graph.TOPICS[topic]
         kind = message_class(t.type)
@@ -122,7 +121,7 @@ class AvatarNode(Node):
         return inlet
 
     def unlisten(self, inlet: Inlet) -> None:
-        """End a subscription that `listen` has made."""
+        """End the subscription `inlet` that `listen` has made."""
         self.inlets.remove(inlet)
         self.loop.leave(inlet, lambda: self.destroy_subscription(inlet.subscription))
 
@@ -140,7 +139,7 @@ class AvatarNode(Node):
                 self.reset()
             except MmRosError as error:
                 self.health.refuse(f"{what}: {error}")
-            except Exception as error:  # A programming error in mm_ros must not stop the avatar.
+            except Exception as error:  # After a programming error of mm_ros, the node continues.
                 if ending.asked():
                     raise KeyboardInterrupt from None
                 self.get_logger().error(traceback.format_exc(), throttle_duration_sec=2.0)
@@ -150,7 +149,7 @@ class AvatarNode(Node):
         return safe
 
     def listen_calibrated(self, topic: str, callback: Callable[[Any], None]) -> None:
-        """Subscribe to a topic, but drop its messages until a calibration of the user was received.
+        """Subscribe to a topic, but ignore its messages until a calibration of the user was received.
 
         If no calibration arrives within 1 s after the first message, default measurements of the user are used.
         """
@@ -188,19 +187,19 @@ class AvatarNode(Node):
                 "no calibration was received: assuming a standing headset height of 1.68 m. "
                 f"Call the service /{self.avatar}/calibrate while standing upright."
             )
-        else:  # If a gamepad or a path controls the avatar, there is no user to measure.
+        else:  # If a gamepad or a path controls the avatar, no user is measured, and default measurements are used.
             self.get_logger().info("no trackers are published: the avatar gets its usual size")
         self._take_calibration(Calibration())
         return True
 
     def start(self) -> None:
-        """Accept input and report that the node is ready. Call `start` after all models are loaded."""
+        """Accept messages from now on, and report that the node is ready. Call `start` after all models are loaded."""
         self._accepting = True
         self.health.ready = True
         self.get_logger().info("ready")
 
     def reset(self) -> None:
-        """Clear all state of the node. Each node class that has state overrides `reset`."""
+        """Clear the state of the node; each node class that has state overrides `reset`."""
 
     def apply_settings(self) -> None:
         """Apply changed parameters to the stage. An `apply_settings` that raises MmRosError refuses the new values."""
@@ -231,19 +230,19 @@ def of_kind(settings: list[Settings], kind: type[S]) -> S:
 
 
 def keep_running(groups: Sequence[Sequence[Callable[..., Node]]], args: list[str]) -> int:
-    """Call `run_all` for each group of nodes in its own process. A process that a signal has killed is replaced.
+    """Call `run_all` for each group of nodes in its own process.
 
-    A spare process waits to replace a killed one. Other processes have already found the spare process by DDS, so that
-    its topics are connected within milliseconds.
+    A process that a signal has killed is replaced by a spare process. DDS has already connected the spare process with
+    the other processes, so that its topics work within milliseconds.
     """
     return run_each([partial(run_all, makers, args) for makers in groups], partial(begun, args))
 
 
 def run_all(makers: Sequence[Callable[..., Node]], args: list[str] | None = None, executor: Any = None) -> int:
-    """Run nodes in one process until Ctrl-C or SIGTERM, and return the exit code, which is 2 after a mistake of the
-    user.
+    """Run nodes in one process until Ctrl-C or SIGTERM, and return the exit code of the process: 2 after a mistake of
+    the user.
 
-    `executor` is a function that makes an executor of rclpy, which nodes need that are not an AvatarNode.
+    `executor` makes an executor of rclpy for nodes that are not an AvatarNode.
     """
     try:
         begin(args)
@@ -251,7 +250,7 @@ def run_all(makers: Sequence[Callable[..., Node]], args: list[str] | None = None
         print(f"mm_ros: {error}", file=sys.stderr)
         return 2
     sys.setswitchinterval(GIL_SWITCH_S)
-    # Shells make background processes ignore SIGINT, but `ros2 launch` stops its processes by SIGINT.
+    # Shells make background processes ignore SIGINT, by which `ros2 launch` stops its processes.
     ending.remember(signal.SIGTERM, signal.SIGINT)
     nodes: list[Node] = []
     loop = executor() if executor else Loop()
@@ -276,7 +275,7 @@ def run_all(makers: Sequence[Callable[..., Node]], args: list[str] | None = None
         Loop.current = None
         ending.ignore_more()
         if isinstance(loop, Loop):
-            loop.end()  # A second Ctrl-C may have interrupted the end of `spin`.
+            loop.end()  # The loop is ended again here, because a second Ctrl-C can interrupt the end of `spin`.
         for n in nodes:
             if hasattr(n, "close"):
                 n.close()

@@ -1,4 +1,4 @@
-"""Node that observes an avatar: measures rate, latency and errors against the true body, and stores poses for a
+"""Node that observes an avatar: measures rate, latency and the errors relative to the true body, and stores poses for a
 film."""
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class Observer(Node):
         super().__init__("demo_observer", namespace=avatar)
         self.seen = Seen(film=deque(maxlen=round(film_s * film_rate)))
         self.skeletons: dict[str, Skeleton] = {}
-        # `_truths` and `_poses` map a stamp to a true or published pose until the other pose with an equal stamp
-        # arrives.
+        # `_truths` and `_poses` map a time stamp to a true or a published pose, which waits for the other pose of the
+        # same time.
         self._truths: dict[int, Any] = {}
         self._poses: dict[int, tuple[int, Any, Picture | None]] = {}
         self._film_period_ns = int(1e9 / film_rate) if film_rate else 0
@@ -104,7 +104,7 @@ def _keep(waiting: dict[int, Any], stamp_ns: int, value: Any) -> None:
 
 
 def errors(ours: Any, truth: Any) -> tuple[float, float]:
-    """Return the error of the facing [rad] and of the root position on the floor [m] of an AvatarPose message."""
+    """Return the errors of an AvatarPose message: of the facing [rad] and of the root position on the floor [m]."""
     a, b = np.array(ours.root), np.array(truth.root)
     yaws = [float(rot.yaw_of(np.roll(r[3:], 1))) for r in (a, b)]
     return abs(float(rot.wrap_angle(yaws[0] - yaws[1]))), float(np.hypot(*(a - b)[:2]))

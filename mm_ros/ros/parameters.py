@@ -66,8 +66,8 @@ class LiveSettings:
     """The ROS parameters of a node, made from settings dataclasses. `current` holds the settings with the present
     values.
 
-    The function `on_change` is called after each change. If `on_change` raises MmRosError, the change is refused with
-    the text of the error.
+    The function `on_change` is called after each change of a parameter. If `on_change` raises MmRosError, the change is
+    refused with the text of the error.
     """
 
     def __init__(self, node: Node, types: Sequence[type[Settings]], on_change: Callable[[], None]) -> None:
@@ -96,21 +96,21 @@ class LiveSettings:
         before = list(self.current)
         try:
             self._apply(parameters)
-        except Exception as error:  # A wrong value of a parameter must not end the node.
+        except Exception as error:  # A wrong value of a parameter is refused, and the node continues.
             self.current = before
             with suppress(Exception):
-                self._on_change()  # A part of the node may already use the new values.
+                self._on_change()  # All parts of the node return to the old values.
             reason = str(error) if isinstance(error, MmRosError) else repr(error)
             return SetParametersResult(successful=False, reason=reason)
         return SetParametersResult(successful=True)
 
     def with_parameters(self, parameters: list[Parameter]) -> list[Settings] | None:
-        """Return what the settings would be after a change to `parameters`, or None if the change would be refused."""
+        """Return the settings with the changed `parameters`, or None if the change would be refused."""
         before = list(self.current)
         try:
             self._replace(parameters)
             return self.current
-        except Exception:  # The method `_set` will report the reason of the refusal.
+        except Exception:  # `_set` reports later why the values are refused.
             return None
         finally:
             self.current = before
@@ -123,7 +123,7 @@ class LiveSettings:
         changed = False
         for p in parameters:
             if p.name not in self._owner:
-                continue  # Parameters such as use_sim_time and QoS overrides are no settings of the node.
+                continue  # Parameters of rclpy, such as use_sim_time and QoS overrides, are no settings of the node.
             refuse_renamed(self._node_name, p.name, p.value)
             i = self._owner[p.name]
             spec = self._types[i].specs()[p.name]

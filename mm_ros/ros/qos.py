@@ -11,13 +11,13 @@ from mm_ros.ros.graph import Qos
 
 
 def publisher_qos(qos: Qos, depth: int = 0) -> QoSProfile:
-    """Return the QoS of a publisher. If `depth` is larger than the queue depth of the topic, `depth` is used."""
+    """Return the QoS of a publisher. The queue has at least `depth` messages."""
     return _profile(qos, qos.reliable, max(depth, qos.depth))
 
 
 def subscription_qos(qos: Qos) -> QoSProfile:
-    """Return the QoS of a subscription of a node. The queue is short, so that a node processes only the newest messages
-    after a stall."""
+    """Return the QoS of a subscription of a node. The queue of the subscription is short, so that a node processes only
+    the newest messages after a stall."""
     return _profile(qos, qos.reliable if qos.live_reliable is None else qos.live_reliable, qos.live_depth)
 
 

@@ -14,23 +14,23 @@ from mm_ros.base.share import share_folder
 RANGE = "ROS_AUTOMATIC_DISCOVERY_RANGE"
 PROFILES = "FASTRTPS_DEFAULT_PROFILES_FILE"
 OWN = "this_machine"
-PORTS = 50  # number of different port offsets: a ROS domain has 250 ports, and each process uses four of them
+PORTS = 50  # number of different port offsets of processes: a ROS domain has 250 ports, and a process uses four
 
 
 def settle_reach(unless_said: str = "") -> None:
-    """Set the environment variables of DDS; must be called before `rclpy.init`. `unless_said` is the discovery range
-    that is used unless the user has set one.
+    """Set the environment variables of DDS; call `settle_reach` before `rclpy.init`. `unless_said` is the default of
+    the discovery range.
 
-    With the discovery range LOCALHOST, Fast DDS does not search other machines, but still answers any machine that
-    sends to its ports. Therefore a DDS profile of mm_ros limits Fast DDS to the loopback interface, unless the user has
-    set another profile.
+    With the discovery range LOCALHOST, Fast DDS does not search other machines, but still answers machines that send to
+    its ports. Therefore a DDS profile of mm_ros limits Fast DDS to the loopback interface, unless the user has set
+    another profile.
     """
     if unless_said:
         os.environ.setdefault(RANGE, unless_said)
-    # Without SKIP_DEFAULT_XML_FILE, Fast DDS reads DEFAULT_FASTRTPS_PROFILES.xml from the current folder.
+    # If SKIP_DEFAULT_XML_FILE is not set, Fast DDS reads DEFAULT_FASTRTPS_PROFILES.xml from the current folder.
     os.environ.setdefault("SKIP_DEFAULT_XML_FILE", "1")
     present = Path(os.environ.get(PROFILES, ""))
-    # The environment names a profile of mm_ros, which a parent process may have set.
+    # A DDS profile of mm_ros that the parent process has set is replaced.
     if present.name.startswith(OWN) and present.parent.name in ("config", "dds"):
         del os.environ[PROFILES]
     if os.environ.get(RANGE) == "LOCALHOST" and PROFILES not in os.environ:
@@ -41,9 +41,9 @@ def profile(pid: int) -> Path:
     """Write the DDS profile for the process `pid` and return its path: `this_machine.xml` with ports that depend on
     `pid`.
 
-    Without different ports, a process that replaces a killed one would use the ports of the killed process. Fast DDS
-    makes a new queue in shared memory for such a port, but other processes would fill the old queue for about two more
-    seconds, so their messages would be lost.
+    The ports differ, because otherwise a process that replaces a killed one would use the ports of the killed process.
+    Fast DDS makes a new queue in shared memory for the same port, but other processes would send messages to the old
+    queue for about two more seconds.
     """
     common = share_folder() / "config" / "this_machine.xml"
     offset = 11 + 2 * (pid % PORTS)  # The offset is odd, because the ports for discovery are even.

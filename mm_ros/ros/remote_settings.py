@@ -19,8 +19,8 @@ Fields = dict[str, tuple[Any, Spec]]
 
 
 class RemoteSettings:
-    """The parameters of the nodes of one avatar that may change at runtime. `watch` chooses the avatar, and `look` and
-    `tick` must be called regularly.
+    """The parameters of the nodes of one avatar that may change at runtime. Call `watch` to choose the avatar, then
+    call `look` and `tick` regularly.
 
     The function `found(node, values)` is called when a node has sent the values of its parameters. The function
     `changed(node, name, value)` is called when a parameter has changed, or when a change was refused and the parameter
@@ -39,9 +39,9 @@ class RemoteSettings:
         self._found, self._changed, self._report = found, changed, report
         self.avatar = ""
         self._clients: dict[str, tuple[Any, Any]] = {}
-        self._asked: dict[str, Any] = {}  # maps the name of a node to the future with the answer of the node
+        self._asked: dict[str, Any] = {}  # maps the name of a node to the future of the node's answer
         self._known: dict[tuple[str, str], Any] = {}
-        self._wanted: dict[tuple[str, str], Any] = {}  # maps (node, parameter) to the newest value that is not sent yet
+        self._wanted: dict[tuple[str, str], Any] = {}  # maps (node, parameter) to the newest unsent value
         self._under_way: set[tuple[str, str]] = set()
         ros.create_subscription(ParameterEvent, "/parameter_events", self._on_event, qos_profile_parameter_events)
 
@@ -56,7 +56,7 @@ class RemoteSettings:
         self.avatar = avatar
 
     def set(self, node: str, name: str, value: Any) -> None:
-        """Change a parameter of a node. The value is sent at the next call of `tick`, unless a newer value replaces
+        """Change a parameter of a node: the value is sent at the next call of `tick`, unless a newer value replaces
         it."""
         self._wanted[(node, name)] = value
 

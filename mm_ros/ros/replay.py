@@ -25,9 +25,9 @@ from mm_ros.sessions.player import Due, Player, Rewriter
 from mm_ros.sessions.session import LATCHED, choose_avatar, input_topics
 
 CLOCK_PERIOD_S = 0.01
-KEPT_S = 2.0  # The publishers store the messages of the last 2 s for subscribers that stall.
+KEPT_S = 2.0  # Publishers keep the messages of the last 2 s for subscribers that stall.
 ACKNOWLEDGED_S = 5.0  # maximum wait [s] at the end of a session until subscribers acknowledge the last messages
-# Before the first message, the node waits until the number of subscribers is stable for QUIET_S, but at most SETTLE_S.
+# The replay begins when the number of subscribers has been constant for QUIET_S, or after SETTLE_S.
 SETTLE_S, QUIET_S = 2.0, 0.3
 
 
@@ -64,7 +64,7 @@ class Replay(Node):
         self._lock = threading.Lock()
         self._changed = threading.Event()
         self._stop = threading.Event()
-        self._last_tick = (-1, 0)  # number of the run and time [ns] of the last /clock message
+        self._last_tick = (-1, 0)  # the last /clock message: number of the run and time [ns]
         self.errors_s: list[float] = []
         self._anchored = (-1, 0.0)
         self._anchor_ns = 0
@@ -104,8 +104,8 @@ class Replay(Node):
         return SetParametersResult(successful=True)
 
     def wait_for(self, subscribers: int, seconds: float) -> None:
-        """Wait until `subscribers` nodes subscribe to the trackers, so that nodes that are starting miss no message.
-        Raise MmRosError if the wait takes longer than `seconds`."""
+        """Wait until at least `subscribers` nodes subscribe to the trackers, so that nodes that are starting miss no
+        message. Raise MmRosError if the wait takes longer than `seconds`."""
         publisher = next(self._publishers_of[t] for t, name in self._names.items() if name == "trackers")
         end = time.monotonic() + seconds
         while publisher.get_subscription_count() < subscribers and not self._stop.is_set():
@@ -118,8 +118,7 @@ class Replay(Node):
         self._let_settle()
 
     def _let_settle(self) -> None:
-        """Wait until DDS finds no more new subscribers, because subscribers of different topics are found in any
-        order."""
+        """Wait until DDS finds no more new subscribers: subscribers of different topics are found in any order."""
         since = time.monotonic()
         end, before = since + SETTLE_S, [-1]
         while time.monotonic() < min(end, since + QUIET_S):
@@ -174,8 +173,8 @@ class Replay(Node):
         self.errors_s.append(time.monotonic() - due.at)
 
     def _now_at(self, due: Due) -> int:
-        """Return the present time [ns] that corresponds to the start of a run, computed once per run, so that the
-        stamps of all messages agree."""
+        """Return the time [ns] at which a run began; it is computed once per run, so that the stamps of all messages
+        agree."""
         if (due.run, due.origin) != self._anchored:
             self._anchored = (due.run, due.origin)
             self._anchor_ns = self.get_clock().now().nanoseconds - round((time.monotonic() - due.origin) * 1e9)
@@ -190,8 +189,8 @@ class Replay(Node):
         self._clock_publisher.publish(Clock(clock=Time(sec=ns // 1_000_000_000, nanosec=ns % 1_000_000_000)))
 
     def _wait_until_acknowledged(self) -> None:
-        """Wait until all subscribers have acknowledged the last messages, which would be lost if the process ended
-        earlier."""
+        """Wait until all subscribers have acknowledged the last messages; an earlier end of the process would lose
+        them."""
         until = time.monotonic() + ACKNOWLEDGED_S
         for publisher in self._publishers_of.values():
             publisher.wait_for_all_acked(Duration(seconds=max(0.0, until - time.monotonic())))

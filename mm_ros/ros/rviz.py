@@ -2,7 +2,8 @@
 
 The launch files write an RViz configuration at each start. The file `rviz/avatar.rviz` is the configuration for the
 default avatar. In RViz 14, a property is expanded only if its parents are expanded. RViz joins `TF Prefix` and the name
-of a link by a slash. A disabled display of RViz has no subscription. `Namespaces` lists the disabled namespaces.
+of a link by a slash. A disabled display of RViz does not subscribe to its topic. `Namespaces` lists the marker
+namespaces that are off.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def rviz_config(avatars: Sequence[str], world_frame: str = "map", robot: bool = 
 
 
 def _window(displays: list[Any], expanded: list[str], avatars: Sequence[str], world_frame: str) -> dict[str, Any]:
-    # With the RViz tools SetGoal and PublishPoint the user sets a path.
+    # With the RViz tools SetGoal and PublishPoint, the user sets a path for the avatar.
     tools = ("MoveCamera", "Select", "FocusCamera", "Measure", "SetGoal", "PublishPoint")
     return {
         "Panels": [

@@ -14,15 +14,15 @@ from mm_ros.ros import graph
 from mm_ros.ros.qos import message_class, publisher_qos
 
 STICK_S, PATH_S = 1 / 30, 0.5
-CHANGES_S = (1.2, 3.0)  # minimum and maximum time [s] between two changes of the simulated stick
-# If the avatar is farther than 3 m from the middle of the room, the next stick direction leads back to the middle.
+CHANGES_S = (1.2, 3.0)  # The simulated stick moves again after a random time [s] between these two.
+# The script leads an avatar that is farther than 3 m from the middle of the room back to the middle.
 FARTHEST_M = 3.0
 GAITS = ((5, 0.25), (4, 0.15))  # numbers of the buttons for jog and strafe, each with its probability
 ROUND = ((0.0, 0.0), (2.5, 0.0), (3.5, 1.5), (2.0, 2.5), (1.0, 4.0), (-1.0, 3.0), (-0.5, 1.5))
 
 
 def steer(node: Node, control: str, seed: int = 0) -> None:
-    """Publish scripted input for the kind of control `control` until another node publishes such input."""
+    """Publish scripted input for the kind of control `control` while no other node publishes such input."""
     if control in ("joystick", "keyboard"):
         _Stick(node, seed)
     elif control == "path":
@@ -39,7 +39,7 @@ class _Stick:
 
     def _tick(self) -> None:
         if self._node.count_publishers(self._joy.topic_name) > 1:
-            return  # Another node publishes the input of a real gamepad.
+            return  # Scripted input stops while another node publishes the input of a real gamepad.
         self._left_s -= STICK_S
         if self._left_s <= 0:
             self._change()

@@ -23,15 +23,15 @@ from mm_ros.robot.smpl import BodyGuard
 
 RATE_HZ = 50.0
 GUARD = GuardSettings()
-AHEAD = 45  # SONIC needs 45 predicted frames (0.9 s) after the present frame.
+AHEAD = 45  # The robot controller SONIC needs 45 predicted frames (0.9 s) after the present frame.
 
 
 class SonicSender:
     """Publishes the motion of a robot to SONIC by ZeroMQ.
 
-    `kind` selects what SONIC receives: sonic (joint angles, message version 1), sonic_body (a body of SMPL and the
-    wrists, message version 3) or sonic_planner (walking velocity and three points). Messages of versions 1 and 3
-    contain the present frame and predicted frames, in which the velocity decays.
+    `kind` selects the message: sonic (joint angles, message version 1), sonic_body (a body of the model SMPL and the
+    wrists, message version 3) or sonic_planner (walking velocity, and poses of wrists and head). Messages of versions 1
+    and 3 contain the present frame and predicted frames, in which the joints slow down.
     """
 
     def __init__(self, figure: Figure, address: str, kind: str = "sonic", settings: GuardSettings = GUARD) -> None:
@@ -53,15 +53,15 @@ class SonicSender:
         self._frame = 0
 
     def take(self, pose: AvatarPose, skeleton: Skeleton) -> None:
-        """Store the pose of the avatar, which is sent if the kind is sonic_body."""
+        """Store the avatar's pose, which is sent as a body of SMPL if the kind is sonic_body."""
         if self._kind == "sonic_body":
             self._body = smpl.rotation_vectors(pose), skeleton
 
     def send(self, command: Command, base: F64) -> None:
         base = np.concatenate([base[:3], rot.multiply(base[3:], rot.inverse(self._figure.front))])
         if self._kind == "sonic_planner":
-            # The command message selects the planner and starts the control of the robot. The control is never stopped,
-            # because a robot without control falls.
+            # The message on the topic `command` starts the control of the robot by the planner of SONIC. SONIC is never
+            # told to stop, because a robot without control falls.
             if self._frame % RATE_HZ == 0:
                 self._socket.send(formats.sonic_command(True, False, True))
             self._socket.send(self._planner.message(command, base, 1 / RATE_HZ))
@@ -146,6 +146,6 @@ def joint_message(kind: str, names: Sequence[str], command: Command, period_s: f
     from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
     point = JointTrajectoryPoint(positions=command.positions.tolist(), velocities=command.velocities.tolist())
-    # The stamp stays 0, which means that the trajectory starts at once.
+    # The time stamp stays 0, so that the controller starts the trajectory at once.
     point.time_from_start = Duration(sec=int(period_s), nanosec=int(period_s % 1 * 1e9))
     return JointTrajectory(joint_names=list(names), points=[point])

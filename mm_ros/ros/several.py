@@ -22,9 +22,8 @@ T = TypeVar("T")
 ROOM_M = 5.0  # distance between the rooms of two neighbouring users [m]
 MOST = 64
 RATE = 90.0  # The number of avatars in a process is chosen for 90 poses per second.
-# OVERHEAD is the CPU time of a frame divided by the CPU time of its stages: with 16 avatars, a frame took 0.75 ms, of
-# which the stages took 0.35 ms. Avatars in one process delay each other if they use more than the share FILLED of a
-# core.
+# OVERHEAD is the CPU time of a frame divided by the CPU time of its stages, measured with 16 avatars: 0.75 ms / 0.35
+# ms. Avatars in one process delay each other if they use more than the share FILLED of a core.
 OVERHEAD, FILLED = 2.1, 0.66
 MEASURED_FRAMES = 60
 
@@ -34,7 +33,7 @@ class User:
     avatar: str
     seed: int = 0
     place: str = ""  # position of the user's room in the world [m], as "x,y"
-    trackers: str = ""  # name of the user's tracker source; empty: the source in the parameter file
+    trackers: str = ""  # name of the user's tracker source; if empty, the source in the parameter file is used
     path: str = ""
     database: str = ""
 
@@ -120,7 +119,7 @@ def most_per_process(database: Path | None) -> int:
     avatar.warm_up()
     took = []
     for frame in sample_trackers(MEASURED_FRAMES):
-        began = time.thread_time()  # CPU time does not include other processes.
+        began = time.thread_time()  # CPU time is measured, because it does not include the load of other processes.
         avatar.step(frame)
         took.append(time.thread_time() - began)
     return max(1, int(FILLED / (float(np.mean(took)) * OVERHEAD * RATE)))

@@ -1,8 +1,8 @@
 """Starts ROS in a process before the process makes its nodes, so that other processes can find it early.
 
-Processes that use DDS need some tenths of a second, and sometimes seconds, to find each other. Topics that are created
-afterwards are connected within milliseconds. Therefore a spare process starts ROS and then waits, so that it joins the
-graph at once when it replaces a killed process.
+Processes that use DDS need some tenths of a second, and sometimes seconds, to find each other. Topics of processes that
+have found each other are connected within milliseconds. Therefore a spare process starts ROS and then waits, so that it
+joins the graph at once when it replaces a killed process.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ def begin(args: Sequence[str] | None = None) -> None:
         return
     settle_reach()
     try:
-        # The signal handlers of rclpy are not used, because they would shut ROS down while modules are imported.
+        # The signal handlers of rclpy would shut ROS down while modules are imported.
         rclpy.init(args=None if args is None else list(args), signal_handler_options=SignalHandlerOptions.NO)
     except RuntimeError as error:
         raise MmRosError(_sentence(error)) from None
     try:
         _announcing = rclpy.create_node(
             f"_mm_ros_{os.getpid()}", use_global_arguments=False, enable_rosout=False, start_parameter_services=False
-        )  # `ros2 node list` does not show nodes whose name begins with an underscore.
+        )  # `ros2 node list` hides nodes whose name begins with an underscore.
     except RuntimeError as error:  # rclpy raises RCLError if SROS2 is enabled but DDS was built without security.
         rclpy.try_shutdown()
         raise MmRosError(_sentence(error)) from None
 
 
 def announced() -> None:
-    """Remove the temporary node that `begin` has made. Call `announced` only after the nodes of the process exist."""
+    """Remove the temporary node that `begin` has made; call `announced` after the nodes of the process were made."""
     global _announcing
     if _announcing is not None:
         node, _announcing = _announcing, None

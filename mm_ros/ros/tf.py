@@ -32,8 +32,8 @@ def _fill(t: TransformStamped, stamp: object, p: list[float], q: list[float]) ->
 
 
 class SerializedTf:
-    """Serialized TFMessage with fixed frame names, in which only numbers change, because rclpy would need about 20
-    times as long to serialize a new message."""
+    """Serialized TFMessage in which only numbers change; to serialize a new message by rclpy would take about 20 times
+    as long."""
 
     def __init__(self, transforms: list[TransformStamped]) -> None:
         # CDR aligns numbers relative to the end of its 4-byte header; 4 spare bytes before the header align the numbers
@@ -48,8 +48,8 @@ class SerializedTf:
     def filled(
         self, stamp_ns: int, positions: Any, rotations: Any, root: NDArray[np.float64] = NO_ROOT
     ) -> bytes:  # fmt: skip
-        """Return the serialized message with N transforms from `positions` (N, 3) and `rotations` (N, 4), w first. If
-        `root` (7,) is not empty, it replaces the pose of the first transform."""
+        """Return the serialized message with N transforms from `positions` (N, 3) and `rotations` (N, 4), w first. The
+        pose `root` (7,) replaces the pose of the first transform, unless it is empty."""
         sec, nanosec = divmod(stamp_ns, 1_000_000_000)
         write_transforms(
             self._words, self._doubles, self._stamps, self._numbers, sec, nanosec, positions, rotations, root
@@ -128,7 +128,7 @@ class RobotTf:
 class TrackerTf:
     def __init__(self, avatar: str, world: str = WORLD) -> None:
         self._transforms = [_transform(world, f"{avatar}/tracker/{role}") for role in ROLES]
-        # There is one message for each set of trackers that can be tracked at the same time.
+        # A message object is stored for each combination of trackers that are tracked at the same time.
         self._wires: dict[tuple[int, ...], tuple[SerializedTf, NDArray[np.int64]]] = {}
 
     def message(self, frame: TrackerFrame) -> TFMessage:

@@ -1,7 +1,7 @@
 """Fast conversion between dataclasses of mm_ros and serialized messages, by templates instead of rclpy's conversion.
 
 The results of the fast conversion equal those of the ordinary conversion by rclpy. A message with new strings or
-sequence lengths is converted in the ordinary way, and a template is made for the next messages of this kind.
+sequence lengths is converted by rclpy, and a template is made for the next messages with these strings and lengths.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from mm_ros.ros import graph
 from mm_ros.ros.cdr import Template, deserialized
 from mm_ros.ros.qos import message_class
 
-SHAPES = 8  # maximum number of templates for one topic and direction; most topics need one or two
+SHAPES = 8  # maximum number of templates for sending, or for receiving, one topic; most topics need one or two
 
 
 class _Form:
@@ -210,7 +210,7 @@ class _Kind:
     from_ros: Callable[[Any], Any]
     handed: Callable[[Any], Any]
     form: type[_Form] | None = None
-    # Dataclasses for which `shape` returns equal keys can use one template.
+    # Dataclasses for which `shape` returns equal keys share one template.
     shape: Callable[[Any], Any] = lambda _: None
 
 
@@ -238,8 +238,7 @@ KINDS = {
 
 
 class Wire:
-    """Conversions for one topic, with a template for each set of strings and sequence lengths that its messages
-    have."""
+    """Conversions for the messages of one topic; messages with equal strings and sequence lengths share a template."""
 
     def __init__(self, topic: str, world: str) -> None:
         self._kind, self._world = KINDS[topic], world
@@ -269,7 +268,7 @@ class Wire:
         """Convert a message or a serialized message to a dataclass; raise MmRosError if its numbers are implausible."""
         if not isinstance(given, bytes):
             return self._kind.from_ros(given)
-        if given == self._last[0]:  # Another node of this process has already converted `given`.
+        if given == self._last[0]:  # The message was already converted for another node of this process.
             return self._last[1]
         out = self._read_fast(given)
         if out is None:
@@ -291,7 +290,7 @@ class Wire:
     def _add(self, forms: dict[Any, _Form], shape: Any, msg: Any) -> _Form | None:
         if self._kind.form is None:
             return None
-        if len(forms) >= SHAPES:  # Another program may send new strings in each message.
+        if len(forms) >= SHAPES:  # Each message may contain new strings.
             forms.clear()
         forms[shape] = self._kind.form(Template(msg), msg)
         return forms[shape]

@@ -1,1 +1,1 @@
-"""Benchmarks of the running ROS graph: latency, CPU time and memory."""
+"""Benchmarks that measure latency, CPU time and memory of the running ROS graph."""

@@ -1,7 +1,7 @@
 """Change parameters of a running graph as a user does: `python -m mm_ros.ros.bench.disturb AVATAR`.
 
-Every half second, a feature weight is changed or the trajectory is reset. Every 4 s, the database is replaced by a copy
-of the database, or the copy is replaced by the original.
+Every half second, the program changes a feature weight or resets the trajectory. Every 4 s, the program replaces the
+database by a copy of it, or the copy by the original.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def main(words: list[str]) -> int:
                 client, request = setting, changed("responsiveness", 1.0 + turn % 3 * 0.1)
             asked = client.call_async(request)
             rclpy.spin_until_future_complete(node, asked, timeout_sec=PATIENCE_S)
-            # `spin_once` is not used to wait, because the event of the changed parameter would end the wait at once.
+            # The program does not wait by `spin_once`, which would return at once after a parameter has changed.
             time.sleep(PERIOD_S)
     return 0
 

@@ -1,8 +1,8 @@
 """Baseline for the latency of the graph: nodes that pass on messages of the same sizes without any computation.
 
-Run `python -m mm_ros.ros.bench.floor AVATAR RATE [HOP …]`. Each HOP is the number of a topic in `HOPS`, for which a
-node publishes messages. Without a HOP, the nodes of all topics run in one process. If HOP is `one_hop`, one node
-publishes the /tf messages of the trackers and of the pose, and there are no other nodes.
+Run `python -m mm_ros.ros.bench.floor AVATAR RATE [HOP …]`. Each HOP is the number of a topic in the table `HOPS`, on
+which a node publishes messages. If no HOP is given, the nodes of all topics run in one process. If HOP is `one_hop`,
+one node publishes the /tf messages of the trackers and of the pose, and there are no other nodes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from mm_ros.ros.node import run_all
 from mm_ros.ros.qos import message_class, publisher_qos, subscription_qos
 from mm_ros.ros.tf import PoseTf, TrackerTf
 
-WAKE_S = 0.5  # A Ctrl-C takes effect after at most WAKE_S seconds.
+WAKE_S = 0.5  # The process checks every WAKE_S seconds whether Ctrl-C was pressed.
 HOPS = ("trackers", "body_orientation", "trajectory", "matched_pose", "/tf")
 
 
@@ -64,9 +64,9 @@ class Executor(LeanExecutor):
 
 
 class Samples:
-    """Time stamps of samples at a fixed rate, for a timer that ticks at an equal rate.
+    """Time stamps of tracker samples at a fixed rate, for a timer that ticks at an equal rate.
 
-    The stamps are aligned with the earliest tick of the timer. If the stamps were aligned with a late tick, each later
+    The time stamps are aligned with the earliest tick of the timer. If they were aligned with a late tick, each later
     sample would have to wait for the next tick.
     """
 
@@ -74,7 +74,7 @@ class Samples:
         self._period_ns, self._start_ns, self._done = 1e9 / rate, 0, -1
 
     def due(self, now_ns: int) -> list[int]:
-        """Return the stamps of the samples to publish at a tick of the timer: one, or up to six after missed ticks."""
+        """Return the time stamps to publish at a tick of the timer: one, or up to six after missed ticks."""
         self._start_ns = self._start_ns or now_ns
         newest = max(round((now_ns - self._start_ns) / self._period_ns), self._done + 1)
         self._start_ns = min(self._start_ns, now_ns - round(newest * self._period_ns))
@@ -86,7 +86,7 @@ class Source(Node):
     def __init__(self, avatar: str, rate: float) -> None:
         super().__init__("floor_source", namespace=avatar)
         self._samples = Samples(rate)
-        self._settling = 50  # The first 50 ticks are not counted, because the start of the process delays them.
+        self._settling = 50  # The first 50 ticks of the timer, which are late, are not counted.
         self._frame = next(iter(sample_trackers(1)))
         self._frames = TrackerTf(avatar)
         self._out, self._tf = _publisher(self, "trackers"), _publisher(self, "/tf")
@@ -117,8 +117,8 @@ class Relay(Node):
 
 
 class OneHop:
-    """Sleeps until a sample is due, then publishes the two /tf messages of this sample, without an executor of
-    rclpy."""
+    """Loop without an executor of rclpy: sleeps until a tracker sample is due, then publishes the two /tf messages of
+    the sample."""
 
     def __init__(self, avatar: str, rate: float) -> None:
         self._avatar, self._rate = avatar, rate

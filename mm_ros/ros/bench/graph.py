@@ -1,5 +1,5 @@
-"""Measures the time from the stamp of a tracker sample until the avatar's /tf arrives in another process, and compares
-it with the time for plain transport of messages."""
+"""Measures the time from a tracker sample until the avatar's /tf message arrives in another process, and compares it
+with the time that messages need without any computation."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from mm_ros.ros.reach import settle_reach
 
 START_S = 120.0
 SETTLE_S = 2.0
-# A measurement is accepted if at most 1 % of the expected samples are missing, because the rate of the source
-# fluctuates.
+# The rate of the tracker source fluctuates, so a measurement is accepted if at most 1 % of the expected samples are
+# missing.
 SHORT_TOLERANCE = 0.01
-GRACE_S = 0.5  # Samples younger than GRACE_S seconds do not count as lost, because they may still be in transport.
+GRACE_S = 0.5  # A sample younger than GRACE_S seconds does not count as lost: its pose can still arrive.
 TICKS = os.sysconf("SC_CLK_TCK")
 
 Say = Callable[[str], None]
@@ -56,8 +56,8 @@ class Plan:
 class Listener:
     """Receives messages of /tf and stores them with their arrival times, to decode them after the measurement.
 
-    No executor of rclpy is used, because an executor is too slow for 24 avatars. `poses` names avatars whose topic
-    `pose` is also received, as a program of a user would do.
+    No executor of rclpy is used, because an executor is too slow for 24 avatars. The messages of the topic `pose` of
+    the avatars in `poses` are received, too, as by a program of a user.
     """
 
     def __init__(self, poses: Sequence[str] = ()) -> None:
@@ -104,7 +104,7 @@ class Listener:
 
 def first_transform(raw: bytes) -> tuple[int, str]:
     """Return the stamp [ns] and the child frame of the first transform in a serialized TFMessage, or (0, "") if the
-    message is empty. To convert the whole message would take 0.4 ms, which is too long for many avatars."""
+    message is empty. To convert the whole TFMessage would take 0.4 ms, which is too long for many avatars."""
     if len(raw) < 20 or not struct.unpack_from("<I", raw, 4)[0]:
         return 0, ""
     sec, nanosec, length = struct.unpack_from("<iII", raw, 8)
@@ -118,8 +118,8 @@ def names_of(avatars: int) -> list[str]:
 
 
 def graph_commands(mode: str, avatars: int, rate: int, folder: Path, python: Sequence[str] = ()) -> list[list[str]]:
-    """Return the commands that start the graph. `python` is the command of another version of mm_ros, or empty for this
-    version."""
+    """Return the commands that start the ROS graph. `python` is the Python command of another version of mm_ros, or
+    empty for the present version."""
     config = folder / f"rate{rate}.yaml"
     config.write_text(f"/**/tracker_bridge:\n  ros__parameters:\n    rate: {float(rate)}\n")
     run = partial(_run_module, python)
@@ -135,8 +135,8 @@ def _run_module(python: Sequence[str], *words: str) -> list[str]:
 
 
 def floor_commands(kind: str, rate: int) -> list[list[str]]:
-    """Return the commands that start the baseline. `kind` is one_hop, four_hops (nodes in one process), or
-    four_hops_processes (each node in its own process)."""
+    """Return the commands that start the nodes of the baseline in `floor.py`. `kind` is one_hop, four_hops (nodes in
+    one process), or four_hops_processes (each node in its own process)."""
     base = module_command("mm_ros.ros.bench.floor", "bench0", str(rate))
     if kind == "four_hops_processes":
         return [[*base, str(hop)] for hop in range(len(HOPS))]
@@ -184,8 +184,8 @@ def measure(
     beside: Sequence[list[str]] = (),
     rate: int = 0,
 ) -> dict[str, Any]:
-    """Start the processes `commands` and measure their latency and load. `beside` holds commands that run at the same
-    time but whose load is not counted."""
+    """Start the processes `commands` of a graph, and measure the latency and the load of the graph. The processes
+    `beside` run at the same time, but their load is not counted."""
     listener = Listener(names_of(avatars) if poses else ())
     try:
         started_ns = time.time_ns()
@@ -265,7 +265,7 @@ def _threads(pids: list[int]) -> int:
 
 
 def median_of(rounds: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the median of each measurement over the rounds, but the sums of the lost and counted samples."""
+    """Return the median of each quantity over the rounds, and the total numbers of lost and counted samples."""
     keys = rounds[0]["latency_ms"]
     out: dict[str, Any] = {
         "latency_ms": {k: round(float(np.median([r["latency_ms"][k] for r in rounds])), 2) for k in keys}
@@ -280,7 +280,7 @@ def median_of(rounds: list[dict[str, Any]]) -> dict[str, Any]:
 def measuring() -> Iterator[None]:
     """Initialize ROS for a benchmark, and make SIGTERM raise KeyboardInterrupt.
 
-    The signal handlers of rclpy are not used, because they would close the ROS context between two rounds.
+    The signal handlers of rclpy would close the ROS context between two rounds of the benchmark.
     """
     settle_reach("LOCALHOST")
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -321,7 +321,7 @@ def _variants(plan: Plan, rate: int, folder: Path) -> dict[str, Callable[[], dic
 
 
 def record_command(folder: Path) -> list[str]:
-    """Return the command that records all topics: `ros2 bag record` if it is installed, else bench/record.py."""
+    """Return the command that records all topics: `ros2 bag record` or, where this is missing, bench/record.py."""
     target = folder / f"bag{time.time_ns()}"
     if which("ros2") is not None:
         return ["ros2", "bag", "record", "-a", "-o", str(target)]
@@ -332,7 +332,7 @@ def _python_of(checkout: Path) -> list[str]:
     python = checkout.absolute() / ".venv" / "bin" / "python"
     if not python.exists():
         raise MmRosError(f"--against {checkout}: {python} does not exist; run `make venv` in that checkout")
-    # LD_LIBRARY_PATH and the like would make the other version of mm_ros load the libraries of the present version.
+    # Variables such as LD_LIBRARY_PATH would make another version of mm_ros load the libraries of the present version.
     ours = ("LD_LIBRARY_PATH", "AMENT_PREFIX_PATH", "PYTHONPATH", "_ROS_WHEELS_BOOTSTRAP_COMPLETE")
     return ["env", *(word for name in ours for word in ("-u", name)), str(python), *module_command("")[1:3]]
 
@@ -351,7 +351,7 @@ def _all(plan: Plan, folder: Path, say: Say) -> dict[str, Any]:
     for rate in plan.rates:
         variants = _variants(plan, rate, folder)
         rounds: dict[str, list[dict[str, Any]]] = {name: [] for name in variants}
-        for _ in range(plan.rounds):  # The variants of the graph run in turns, so that other load affects all variants.
+        for _ in range(plan.rounds):  # All variants run in turns, so that other load affects them equally.
             for name, run in variants.items():
                 rounds[name].append(run())
         for name, figures in rounds.items():
@@ -377,8 +377,7 @@ def _all(plan: Plan, folder: Path, say: Say) -> dict[str, Any]:
 
 
 def ratios(result: dict[str, Any]) -> list[str]:
-    """Return sentences that compare the latency of the graph with plain transport and with another version of mm_ros.
-    """
+    """Return sentences that compare the latency of the graph with the baseline and with another version of mm_ros."""
     out = []
     for mode in ("composed", "processes"):
         for rate, ours in result.get(mode, {}).items():

@@ -1,4 +1,4 @@
-"""Measures how memory and latency of the graph grow over an hour of simulated time, which is played faster."""
+"""Measures how memory and latency of the graph grow over an hour of simulated time, which runs fast."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from mm_ros.ros.bench.graph import Say, family, measuring, running
 from mm_ros.ros.qos import message_class, publisher_qos
 from mm_ros.ros.reach import settle_reach
 
-SESSION_S = 120  # duration of the recorded session [s], which is played again and again
-PARTS = 12  # number of measurements per hour
-# The first WARM_PARTS measurements of the memory do not count, because buffers and logs are still filling.
+SESSION_S = 120  # duration [s] of the recorded session that the benchmark plays in a loop
+PARTS = 12  # number of measurements in the simulated hour
+# The first WARM_PARTS measurements of the memory are ignored, because buffers and logs are still filling.
 WARM_PARTS = 2
 START_S = 120.0
 

@@ -13,7 +13,7 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.ros.bench.webxr import FLAGS, START_S, await_page, browser, figures, own_address
 
 KEYS = ("KeyW", "KeyA", "KeyS", "KeyD")
-HELD_S = (0.15, 0.45)  # minimum and maximum time [s] for which a simulated key is held or released
+HELD_S = (0.15, 0.45)  # The benchmark holds or releases a key for a random time [s] between these two.
 
 
 def key_latency(
@@ -37,7 +37,7 @@ def key_latency(
                 page.evaluate("() => { mmRosPage.room.renderer.render = () => {}; }")
                 say(f"key to pose: {presses} keys in Chromium …")
                 for i in range(presses + len(KEYS)):
-                    if i == len(KEYS):  # The first press of each key is a warm-up and is not counted.
+                    if i == len(KEYS):  # The first press of each key, a warm-up, is not counted.
                         page.evaluate("mmRosPage.steering.back.length = 0")
                     for press in (page.keyboard.down, page.keyboard.up):
                         press(KEYS[i % len(KEYS)])

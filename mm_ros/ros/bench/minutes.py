@@ -27,12 +27,11 @@ from mm_ros.ros.bench.graph import (
 from mm_ros.ros.bench.hour import anonymous_mb
 
 PARTS = 6
-CHUNK_S = 10.0  # The received messages are counted every CHUNK_S seconds.
+CHUNK_S = 10.0  # `minutes.py` counts the received messages every CHUNK_S seconds.
 
 
 def run_minutes(minutes: float, avatars: int, rate: int, say: Say) -> dict[str, Any]:
-    """Run the given number of synthetic users for `minutes`, and measure separately in PARTS equal parts of the
-    time."""
+    """Run `avatars` synthetic users for `minutes` minutes, and measure in each of PARTS equal parts of this time."""
     subprocess.run(module_command("mm_ros", "warm", "--quiet"), check=True)
     with measuring(), tempfile.TemporaryDirectory(prefix="mm_ros_minutes") as name:
         listener = Listener(names_of(avatars))
@@ -75,7 +74,7 @@ def _watch(listener: Listener, pid: int, part_s: float, per_second: int, check: 
 
 
 class _Count:
-    """Counts lost samples and collects the latencies of poses from one call of `taken` to the next."""
+    """Counts lost tracker samples and collects the latencies of poses from one call of `taken` to the next."""
 
     def __init__(self) -> None:
         self._sent: dict[str, set[int]] = defaultdict(set)
@@ -98,10 +97,10 @@ class _Count:
                 at = poses.pop(stamp, None)
                 if at is not None:
                     self._late_ms.append((at - stamp) * 1e-6)
-                elif stamp >= self._from_ns:  # Samples that were sent before the count began do not count as lost.
+                elif stamp >= self._from_ns:  # Samples sent before the count began do not count as lost.
                     self._lost += 1
             for stamp in [s for s in poses if s < old_ns]:
-                del poses[stamp]  # The tracker sample of the pose has arrived before the count began.
+                del poses[stamp]  # A pose is ignored if its tracker sample has arrived before the count began.
 
     def taken(self) -> tuple[list[float], int]:
         late, lost = self._late_ms, self._lost

@@ -1,6 +1,6 @@
 """Replacement for `ros2 bag record -a` on machines without this command: `python -m mm_ros.ros.bench.record FILE`.
 
-The program subscribes to every topic of the graph, reliably if the publisher is reliable, and writes all messages to
+The program subscribes to every topic of the graph, with the reliability of the publisher, and writes all messages to
 one file.
 """
 

@@ -30,14 +30,14 @@ from mm_ros.ros.qos import listener_qos, message_class
 from mm_ros.web.access import CODE_VARIABLE, TOKEN_VARIABLE, address, new_token
 
 START_S, SETTLE_S, MINUTES_S = 240.0, 6.0, 120.0
-ECHO_BYTES = 688  # size of the message with a pose in bytes
+ECHO_BYTES = 688  # size of a message with a pose [bytes]
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-timer-throttling", "--no-first-run"]
 
 Samples = list[tuple[float, float]]  # time [s], value
 
-# The JavaScript function SIMULATED simulates a headset in the page. A web worker triggers the frames, because timers
-# and animation frames of a browser window do not reach the rate of a headset. The script also sends each frame to the
-# echo server.
+# The JavaScript function SIMULATED simulates a headset in the page. A web worker triggers the frames of the simulated
+# headset, because timers and animation frames of a browser window are too slow. The JavaScript function also sends each
+# frame of the headset to the echo server.
 SIMULATED = """async ([hz, echoPort, echoBytes, most]) => {
   const P = mmRosPage, r = P.room.renderer, space = new EventTarget(), session = new EventTarget();
   r.setAnimationLoop(null); r.render = () => {};
@@ -84,8 +84,8 @@ BEGIN = "mmRosPage.back.length = 0; __bench.missed = mmRosPage.status.session.mi
 def run_bench(
     processes: Any, port: int, rate: float, seconds: float, database: Path | None, say: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Run the benchmark for `seconds` and return its measurements. `processes` starts the graph as in `cli/demo.py`,
-    and `port` is the network port of the page."""
+    """Run the benchmark of the headset page for `seconds` seconds and return the measured values. `processes` starts
+    the graph as in `cli/demo.py`, and `port` is the network port of the page."""
     sync_playwright, chromium = browser()
     url = own_address(port)
     words = ["up", "--trackers", "webxr", "-p", f"tracker_bridge.headset_port={port}"]
@@ -146,10 +146,10 @@ def browser() -> tuple[Any, str]:
 
 
 def own_address(port: int) -> str:
-    """Choose a DDS domain and a secret token for the graph that is started next, and return the address of its page."""
+    """Choose a DDS domain and a secret token for the graph to start, and return the address of the graph's page."""
     os.environ.setdefault("ROS_DOMAIN_ID", str(20 + os.getpid() % 80))
     token = new_token()
-    # If the environment states a pairing code, the graph does not print the address of its page.
+    # If an environment variable states a pairing code, the graph does not print the address of its page.
     os.environ[TOKEN_VARIABLE], os.environ[CODE_VARIABLE] = token, "000000"
     return address("localhost", port, token)
 
@@ -171,7 +171,7 @@ def _heap_mb(debug: Any) -> float:
 
 
 def by_minute(samples: Samples) -> list[float]:
-    """Return the median of the measured memory [MB] in each minute."""
+    """Return the median of the memory [MB] in each minute."""
     minutes = [[mb for t, mb in samples if t // 60.0 == minute] for minute in range(int(samples[-1][0] // 60.0) + 1)]
     return [round(float(np.median(values)), 2) for values in minutes if values]
 
@@ -227,8 +227,8 @@ class _Stamps:
     def __enter__(self) -> _Stamps:
         self.ns: list[int] = []
         self.on = False
-        # The smallest of 100 differences is used, because an interruption between the readings of both clocks adds
-        # time.
+        # The smallest of 100 differences of both clocks is used, because an interruption between the two readings makes
+        # a difference too large.
         self.shift_ns = min(-time.clock_gettime_ns(time.CLOCK_MONOTONIC) + time.time_ns() for _ in range(100))
         self._context = rclpy.Context()
         rclpy.init(context=self._context)
@@ -259,8 +259,8 @@ class _Stamps:
 
 
 class _Echo:
-    """WebSocket server that answers each frame with a message as long as a pose; its first eight bytes are those of the
-    frame."""
+    """WebSocket server that answers each frame of the headset with a message as long as a pose, which begins with the
+    first eight bytes of the frame."""
 
     def __enter__(self) -> _Echo:
         self._ready = threading.Event()

@@ -45,10 +45,10 @@ class JoystickControl(AvatarNode):
         self._trajectory = self.publisher("trajectory")
         self._stage = JoystickStage(self.settings(JoystickSettings), default_layout().trajectory_times)
         self.follow_layout(self._stage.set_times)
-        # The newest input: its source (topic or page), its time, its sequence number, and the call that processes it.
+        # The user's newest input: source (topic or page), time, sequence number, and the function that processes it.
         self._input: tuple[str, int, int, Callable[[int], Trajectory | None]] | None = None
         self._camera = 0.0  # direction of the camera in the world [rad]
-        self._sequences: dict[int, int] = {}  # maps the stamp of a trajectory to the number of the page's input
+        self._sequences: dict[int, int] = {}  # maps the time stamp of a trajectory to the number of the page's input
         self.listen("joy", self._on_joy)
         self.listen("cmd_vel", self._on_twist)
         self.listen("camera_heading", self._on_camera)
@@ -117,6 +117,6 @@ class JoystickControl(AvatarNode):
 
 
 def _turned(stick: tuple[float, float], yaw: float) -> tuple[float, float]:
-    """Return the deflection of a stick in world axes, where a stick that is pushed up points in the direction `yaw`."""
+    """Return the deflection of a stick in world axes; a stick that is pushed up points in the direction `yaw`."""
     c, s = math.cos(yaw), math.sin(yaw)
     return c * stick[0] - s * stick[1], s * stick[0] + c * stick[1]

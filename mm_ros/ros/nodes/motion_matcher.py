@@ -52,16 +52,17 @@ class DatabaseSettings(Settings):
     )
     control: str = setting(
         "vr", "Input that steers the avatar. Unless `control` is vr, `steered_features` replaces `features`. `mm_ros "
-        "up` and the launch files set `control`.", choices=CONTROLS, live=False,
+              "up` and the launch files set `control`.", choices=CONTROLS, live=False,
     )
     features: str = setting(
-        VR, "Feature layout of the procedural database: vr, steered or a YAML file. A database file states its layout.",
+        VR, "Feature layout of the procedural database: the built-in layout vr or steered, or a YAML file. A database "
+            "file has its own layout.",
         live=False,
     )
     steered_features: str = like(features, STEERED, REPLACES.format("features"))
     runners_up: bool = setting(
-        False, "Also publish the next best candidates of a search in `match`. Finding the next best candidates takes "
-        "longer than the search itself.",
+        False, "Publish the next best candidates of each search in `match`, too. Finding the next best candidates "
+               "takes longer than the search itself.",
     )
     follow: str = setting(
         "", "Name of the trajectory source that the avatar follows. If `follow` is empty, follow the source of "
@@ -77,7 +78,7 @@ def features_of(settings: DatabaseSettings) -> str:
 class Opened(NamedTuple):
     learned: LearnedModel | None
     database: MotionDatabase
-    damage: list[str]  # damaged parts of the database file, which a check in another thread has found
+    damage: list[str]  # the damaged parts of the database file, found by a check in another thread
 
 
 class MotionMatcher(AvatarNode):
@@ -92,7 +93,7 @@ class MotionMatcher(AvatarNode):
         self._calibration = Calibration()
         self._source = ""
         self._search_s = 0.0  # duration [s] of the longest search since the last diagnostic report
-        # When a parameter changes, its files are loaded in another thread and stored here until the change takes
+        # The files of a changed parameter are loaded in another thread and stored in `_loaded` until the change takes
         # effect.
         self._loaded: dict[Files, Opened] = {}
         self._damage: list[str] = []
@@ -107,7 +108,7 @@ class MotionMatcher(AvatarNode):
     def preload(cls) -> None:
         with suppress(MmRosError, OSError):
             built = sorted((cache_root() / "database").glob(f"*{SUFFIX}"), key=lambda path: path.stat().st_mtime)
-            if built:  # Any database will do, because all databases use the same compiled functions.
+            if built:  # A small database suffices, because all databases use the same compiled functions.
                 database = read_database(built[-1])
                 warm_up(build_matcher(MatcherSettings(), database, Calibration()), database)
 
@@ -151,7 +152,7 @@ class MotionMatcher(AvatarNode):
         self._stage.explain = subscribed and self.settings(DatabaseSettings).runners_up
         result = self._stage.step(trajectory)
         if result is None:
-            self.health.dropped += 1  # The stage ignores a trajectory that is late or a duplicate.
+            self.health.dropped += 1  # The stage returns None for a trajectory that is late or a duplicate.
             return
         pose, match = result
         self.outputs.pose(pose, moved=not is_identity(trajectory.new_from_old))
@@ -209,8 +210,8 @@ class MotionMatcher(AvatarNode):
 
 
 def warm_up(stage: MatcherStage | StateMachineStage, database: MotionDatabase) -> None:
-    """Run some steps of the stage, so that compiled functions and memory pages are loaded before the first real
-    step."""
+    """Run some steps of the stage, so that compiled functions and memory pages are loaded before the first trajectory
+    arrives."""
     if isinstance(stage, MatcherStage):
         stage.warm_up()
         return
@@ -229,8 +230,8 @@ def files_of(settings: list[Settings]) -> Files:
 
 
 def opened(settings: MatcherSettings, files: Files) -> Opened:
-    """Open the learned model and the database that the settings name. If no database is named, a learned model uses the
-    extract of a database that its model file contains."""
+    """Open the learned model and the database that the settings name. If the settings name no database, a learned model
+    uses the part of a database that its file contains."""
     learned, path = load_learned(settings), files[0]
     if learned is not None and not path:
         return Opened(learned, learned.digest, [])

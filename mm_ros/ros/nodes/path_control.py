@@ -51,8 +51,8 @@ class PathControl(AvatarNode):
         self._stage.append(point_from_ros(msg, self.world_frame))
 
     def _on_click(self, request: dict[str, Any]) -> tuple[bool, str]:
-        """Walk to the point that the user has clicked on the page. If the request contains `add`, first walk to the
-        points of earlier clicks."""
+        """Walk to the point that the user has clicked on the page. If the request of the page contains `add`, first
+        walk to the points of earlier clicks."""
         try:
             point = np.array([float(request[k]) for k in "xy"])
         except (KeyError, TypeError, ValueError):

@@ -1,6 +1,6 @@
 """Node `pose_estimator`: estimates body landmarks of the user in the images of a topic, a webcam or a video.
 
-The estimator runs in its own thread, because an image takes longer than the other callbacks of the node may wait.
+The estimator runs in its own thread, because one image takes so long that it would delay the callbacks of the node.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class EstimatorSettings(Settings):
     )
     min_presence_confidence: float = setting(
         0.5,
-        "A person counts as lost and is searched again if the confidence of the landmarks falls below this limit. "
-        "With larger values people are lost sooner.",
+        "If the confidence of a person's landmarks falls below this limit, the person counts as lost and is searched "
+        "again. With larger values people are lost sooner.",
         "",
         0.0,
         1.0,
@@ -63,14 +63,14 @@ class PoseEstimator(AvatarNode):
         self._landmarks = self.publisher("landmarks")
         self._estimator = BlazePose(load_networks(s.threads), s.min_detection_confidence, s.min_presence_confidence)
         warm_up(self._estimator)
-        self._waiting: Queue[Callable[[], tuple[U8, int]]] = Queue(maxsize=1)  # The queue holds only the newest image.
+        self._waiting: Queue[Callable[[], tuple[U8, int]]] = Queue(maxsize=1)  # the newest image
         self._ended = threading.Event()
         self._seen, self._missing, self._took_s, self._reset_asked = 0, 0, 0.0, False
         self.health.watch = self._report
         self._threads = [threading.Thread(target=self._work, daemon=True)]
         if s.camera:
             self.health.expects_input = False
-            first = pictures(s.camera)  # A camera that cannot be opened ends the node at its start.
+            first = pictures(s.camera)  # The camera is opened here, so that the node ends at its start if this fails.
             self._threads.append(threading.Thread(target=self._read, args=(s.camera, first), daemon=True))
         else:
             self.listen("image", self._take)
@@ -83,7 +83,7 @@ class PoseEstimator(AvatarNode):
         self._offer(lambda: (image_from_ros(msg), stamp))
 
     def _offer(self, picture: Callable[[], tuple[U8, int]]) -> None:
-        """Put a picture into the queue; the new picture replaces an older picture that is still waiting."""
+        """Put an image into the queue; the new image replaces an older image that is still waiting."""
         while True:
             try:
                 self._waiting.put_nowait(picture)
@@ -104,7 +104,7 @@ class PoseEstimator(AvatarNode):
             except MmRosError as error:
                 self.health.refuse(str(error))
                 self._ended.wait(RETRY_S)
-            film = None  # The camera is opened again in the next pass of the loop.
+            film = None  # After an error, the camera is opened again in the next pass of the loop.
 
     def _play(self, film: Any) -> None:
         began = time.monotonic()
@@ -149,7 +149,7 @@ class PoseEstimator(AvatarNode):
         )
 
     def reset(self) -> None:
-        """Request that the thread of the estimator resets the estimator before the next image."""
+        """Make the thread of the estimator reset the estimator before the next image."""
         self._reset_asked = True
 
     def apply_settings(self) -> None:

@@ -94,13 +94,13 @@ class PosePostprocessor(AvatarNode):
         self.health.step(pose.stamp_ns)
 
     def _waits(self, listeners: tuple[int, int]) -> bool:
-        """Return whether to publish the pose of the killed process again, until its subscribers have been found."""
+        """Return whether to repeat the last pose of the killed process, which ends when its subscribers were found."""
         if self._reunion.over:
             return False
         waits = self._reunion.waits(listeners, time.monotonic_ns())
         if not waits and not self._reunion.complete:
             assert self._stage is not None
-            self._stage.declare()  # Subscribers that are found later miss a part of the transition.
+            self._stage.declare()  # Some subscribers were not found in time and miss a part of the transition.
         return waits
 
     def _publish_tf(self, pose: AvatarPose) -> None:
@@ -113,7 +113,7 @@ class PosePostprocessor(AvatarNode):
             self._tf.publish((self._root_tf if settings.tf == "root" else self._joints_tf).serialized(pose))
 
     def _on_skeleton(self, msg: Skeleton) -> None:
-        """Store a skeleton until a pose refers to this skeleton, so that skeletons of other programs have no effect."""
+        """Store a skeleton until a pose refers to it, so that skeletons to which no pose refers have no effect."""
         skeleton = skeleton_from_ros(msg)
         self._skeletons.pop(skeleton.hash, None)
         self._skeletons[skeleton.hash] = skeleton
@@ -130,7 +130,7 @@ class PosePostprocessor(AvatarNode):
         if skeleton is None:
             return False
         settings = self.settings(PostSettings)
-        if len(skeleton) != self._warm_joints:  # The compiled code depends on the number of joints.
+        if len(skeleton) != self._warm_joints:  # A new number of joints makes numba compile the code again.
             warm_up(settings, skeleton)
             self._warm_joints = len(skeleton)
         self._stage = fit_post(self._stage, settings, skeleton, self._calibration, self._former)

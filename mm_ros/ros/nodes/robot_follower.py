@@ -34,14 +34,14 @@ SKELETONS = 8
 STATUS_S = 0.1
 REPORT_S = 1.0
 DEADMAN_S = 0.5  # The deadman switch counts as released if its newest message is older than 0.5 s.
-MOST_DRY = 60_000  # maximum number of commands that a dry run stores for its plot
+MOST_DRY = 60_000  # A dry run stores at most this number of commands for its plot.
 SONIC = ("sonic", "sonic_body", "sonic_planner")
 FIXED_RATE = (*SONIC, "twist2")
 
 
 @dataclass(frozen=True)
 class RobotSettings(Settings):
-    urdf: str = setting("", "Robot file (URDF, xacro or MJCF), which the node needs.", live=False)
+    urdf: str = setting("", "Robot file (URDF, xacro or MJCF), required by the node.", live=False)
     overrides: str = setting(
         "",
         "File robot.yaml with corrections of the robot file. If `overrides` is empty, a robot.yaml beside the robot "
@@ -70,7 +70,7 @@ class RobotSettings(Settings):
     )
     plot: str = setting(
         "",
-        "PNG file with a plot of the commands over time, which a dry run writes at its end, unless `plot` is empty.",
+        "PNG file to which a dry run writes a plot of the commands over time; if `plot` is empty, no plot is written.",
         live=False,
     )
     joints: str = setting(
@@ -88,7 +88,8 @@ class RobotSettings(Settings):
     )
     without_feedback: bool = setting(
         False,
-        "Start from `start_pose` instead of a measured state. Only for robots that do not report their joint angles.",
+        "Start from `start_pose` instead of the measured joint angles. Use this only for robots that do not report "
+        "their joint angles.",
         live=False,
     )
     start_pose: str = setting(
@@ -97,10 +98,10 @@ class RobotSettings(Settings):
     )
     deadman: str = setting(
         "service",
-        "Deadman switch that enables the robot commands. If `deadman` is service, call the service "
-        "`robot_follower/enable`. If `deadman` is topic, publish true on the topic `deadman` at least twice a second. "
-        "If `deadman` is grip, hold the grip buttons of the controllers (sources openxr, webxr, steamvr). If `deadman` "
-        "is joy, hold the button `deadman_button` of the gamepad.",
+        "Deadman switch that enables the robot commands. If `deadman` is service, a program must call the service "
+        "`robot_follower/enable`. If `deadman` is topic, a program must publish true on the topic `deadman` at least "
+        "twice a second. If `deadman` is grip, the user must hold the grip buttons of the controllers (sources openxr, "
+        "webxr, steamvr). If `deadman` is joy, the user must hold the button `deadman_button` of the gamepad.",
         choices=("service", "topic", "grip", "joy"), live=False,
     )  # fmt: skip
     deadman_hand: str = setting(
@@ -310,7 +311,7 @@ class RobotFollower(AvatarNode):
             if len(self._dry) < MOST_DRY:
                 self._dry.append((now, command))
         else:
-            assert self._latest is not None  # `step` returns no command before the first pose.
+            assert self._latest is not None  # Before the first pose of the avatar, the guard returns no command.
             base = self._base_guard.step(self._latest[1].base, command.runs)
             try:
                 self._sender.send(command, base)
@@ -327,7 +328,7 @@ class RobotFollower(AvatarNode):
         return f"{text} (dry run)" if self._sender is None else text
 
     def _publish_status(self) -> None:
-        """Publish the status of the commands. A receiver may stop the robot if no status message arrives."""
+        """Publish the status of the commands; the receiver of the commands can stop the robot if no status arrives."""
         self._status.publish(String(data=self._status_text()))
 
     def _report_dry(self) -> None:

@@ -67,7 +67,7 @@ class BridgeSettings(Settings):
     )
     seed: int = setting(0, "Random seed of the synthetic user and of the simulated device errors.", live=False)
     place: tuple[float, ...] = setting(
-        (0.0, 0.0), "Position (x, y) of the user's room in the world [m]. Different values keep avatars apart.",
+        (0.0, 0.0), "Position (x, y) of the user's room in the world [m]. Different rooms keep several avatars apart.",
         live=False,
     )  # fmt: skip
     head_topic: str = setting("head_pose", "PoseStamped topic of the headset, for the source topics.", live=False)
@@ -82,17 +82,18 @@ class BridgeSettings(Settings):
         ("",), "Role and PoseStamped topic of each body tracker, for example waist=/waist_pose.", live=False
     )
     topics_axes: str = setting(
-        "ros", "Axes of the poses on the PoseStamped topics: ROS (x forward) or OpenXR.", choices=AXES, live=False
+        "ros", "Axes of the poses on PoseStamped topics: ROS (x forward, z up) or OpenXR (−z "
+               "forward, y up).", choices=AXES, live=False
     )
     steamvr_serials: tuple[str, ...] = setting(
         ("",), "Role and serial number of each SteamVR body tracker, for example waist=LHR-1.", live=False
     )
     headset_port: int = setting(
-        8090, "Port of the headset page on this machine, for the source webxr. Devices on Wi-Fi use the next "
-        "port.", "", 1, 65534, live=False,
+        8090, "Port of the headset page on this machine, for the source webxr. Devices on Wi-Fi use the port number "
+              "plus 1.", "", 1, 65534, live=False,
     )  # fmt: skip
     headset_wifi: bool = setting(
-        False, "Serve the headset page also to other devices, encrypted, on all networks, for the source webxr.",
+        False, "Serve the headset page of the source webxr encrypted on all networks, for other devices.",
         live=False,
     )
     noise_m: float = setting(
@@ -140,7 +141,7 @@ class TrackerBridge(AvatarNode):
         warm_up()
         self._source.open()
         self._hands_reported = ""
-        self._skeleton: Skeleton | None = None  # the last published skeleton of the true poses
+        self._skeleton: Skeleton | None = None  # the last published skeleton of the user's true poses
         self._stages = self._build(place)
         self._publish_calibration(self._stages.calibrator.current)
         self.create_service(Trigger, "calibrate", self._on_calibrate)
@@ -250,7 +251,7 @@ class TrackerBridge(AvatarNode):
     def _poll(self) -> None:
         while (raw := self._source.poll(self.now_ns())) is not None:
             self._publish_grips(raw)
-            for seen in self._source.landmarks():  # Only sessions with a camera have landmarks.
+            for seen in self._source.landmarks():  # Of all sources, only sessions with a camera contain landmarks.
                 self._landmarks.publish(landmarks_to_ros(seen))
             gated = self._stages.gate.step(raw)
             if gated is not None:
@@ -270,15 +271,15 @@ class TrackerBridge(AvatarNode):
         self._grips.publish(Joy(header=header(raw.stamp_ns, ""), buttons=held))
 
     def _pause(self, paused: bool, response: Trigger.Response) -> Trigger.Response:
-        """Stop or resume publishing the trackers. While nothing is published, the source runs on and the avatar stands
-        still."""
+        """Stop or resume publishing the trackers. While no trackers are published, the source continues to run, and the
+        avatar stands still."""
         self._paused = paused
         response.success, response.message = True, f"trackers are {'paused' if paused else 'resumed'}"
         return response
 
     def _aim(self, stamp_ns: int) -> None:
-        """Schedule the next tick of the timer for the time at which the next sample is due. If the timer ticked at a
-        fixed period, each sample would wait for the next tick."""
+        """Let the timer tick when the next tracker sample is due. If the timer ticked at a fixed period, each sample
+        would have to wait for the next tick."""
         if self._ticks is None or not self._source.trusted:
             return
         period_ns = round(1e9 / self._source.rate)
@@ -322,7 +323,7 @@ class TrackerBridge(AvatarNode):
         self._truth.publish(truth)
 
     def _publish_skeleton(self, skeleton: Skeleton | None) -> None:
-        """Publish skeleton and calibration again, because the next clip may show a person of another height."""
+        """Publish skeleton and calibration again for the next clip, which may show a person of another height."""
         before, self._skeleton = self._skeleton, skeleton
         if before is not None and skeleton is not None and before.hash == skeleton.hash:
             return
@@ -392,7 +393,7 @@ class TrackerBridge(AvatarNode):
         reported = f"{hands.convention} {hands.exchanged} {hands.known()}"
         if reported != self._hands_reported:
             self._hands_reported = reported
-            if hands.exchanged:  # Two log calls are needed, because rclpy refuses two severities in one line of code.
+            if hands.exchanged:  # There are two log calls, because rclpy refuses two severities in one line of code.
                 self.get_logger().warning(report)
             else:
                 self.get_logger().info(report)

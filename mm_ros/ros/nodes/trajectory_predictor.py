@@ -21,8 +21,8 @@ from mm_ros.trajectory.from_trackers import TrajectorySettings
 
 LATE_NS = 50_000_000
 STALE_PERIOD_S = 1 / 60
-# Stale trajectories begin after STALE_TICKS timer ticks without trackers. One tick would not be enough, because after a
-# stall of the process the timer runs before the waiting tracker messages are read.
+# Stale trajectories begin after STALE_TICKS timer ticks without trackers. A single tick is not enough, because after a
+# stall of the process the timer ticks before the waiting tracker messages are read.
 STALE_TICKS = 3
 NS = 1e9
 
@@ -98,8 +98,8 @@ class TrajectoryPredictor(AvatarNode):
         self.health.warnings.pop("stale", None)
 
     def _headset_facing(self, frame: TrackerFrame) -> BodyOrientation:
-        """Return the yaw of the headset as the facing, with a large standard deviation, if the predicted one is
-        late."""
+        """Return the yaw of the headset, with a large standard deviation, as a replacement for a predicted facing that
+        is late."""
         self.health.unpaired += 1
         return self._fallback.step(frame)
 
@@ -110,7 +110,7 @@ class TrajectoryPredictor(AvatarNode):
         self._watchdog.reset()
 
     def _watch(self) -> None:
-        """Publish a stale trajectory. The timer calls `_watch` after `silent_s` without trackers, then again every
+        """Publish a stale trajectory. The timer calls `_watch` if no trackers arrive for `silent_s`, and again every
         STALE_PERIOD_S seconds."""
         now_ns = self.now_ns()
         if not self._ticks:

@@ -46,7 +46,7 @@ from mm_ros.show.page.server import access_of, serve, stop, url_of
 from mm_ros.show.page.swift import mover
 from mm_ros.web.access import is_loopback
 
-UNSEEN = ("pose",)  # The diagnostics need the topic `pose` even while no browser shows the page.
+UNSEEN = ("pose",)  # The diagnostic report needs the topic `pose` even while no browser shows the page.
 STREAMS = ("pose", "truth", "trackers", "trajectory", "match", "landmarks")
 LATCHED = {"skeleton": ("body", "matched"), "truth_skeleton": ("truth",)}
 ROBOT = ("robot_base", "joint_targets")
@@ -54,7 +54,7 @@ BODIES = (("pose", "body"), ("truth", "truth"), ("matched_pose", "matched"))
 REPORT_S, LOOK_S = 0.25, 1.0
 KEPT_TRUTHS = 100
 GONE_S = 3.0  # The page removes an avatar that has had neither topics nor messages for 3 s.
-REST = 0.75  # The node starts to wait for the next pose after 75 % of the period of a frame.
+REST = 0.75  # After 75 % of the time between two frames, the node waits for the next pose.
 SILENT_S = 0.5  # After 0.5 s without messages of an avatar, the node does not wait for its poses.
 
 
@@ -62,14 +62,14 @@ SILENT_S = 0.5  # After 0.5 s without messages of an avatar, the node does not w
 class ViewerSettings(Settings):
     host: str = setting(
         "127.0.0.1",
-        "Network address on which the page is served. The address 0.0.0.0 also serves other machines, which need the "
-        "token.",
+        "Network address on which the page is served. With 0.0.0.0, other machines can open the page, too, if they "
+        "have its token.",
         live=False,
     )
     port: int = setting(8080, "Network port of the viewer's page.", low=1, high=65535, live=False)
     view_rate: float = setting(
         30.0,
-        "Rate at which frames are sent to browsers. Larger values give smoother motion on the page and more load.",
+        "Rate at which frames of the page are sent to browsers. A higher rate gives smoother motion and more load.",
         "Hz",
         1.0,
         90.0,
@@ -86,8 +86,7 @@ class ViewerSettings(Settings):
 
 @dataclass
 class Seen:
-    """What the viewer stores of one avatar: its scene, the newest serialized message of each topic, and
-    measurements."""
+    """The viewer's data of one avatar: its scene, the newest serialized message of each topic, and measurements."""
 
     scene: AvatarScene
     inboxes: dict[str, Inbox] = field(default_factory=dict)
@@ -95,11 +94,11 @@ class Seen:
     latencies_s: deque[float] = field(default_factory=lambda: deque(maxlen=500))
     received: deque[float] = field(default_factory=lambda: deque(maxlen=500))
     truths: dict[int, bytes] = field(default_factory=dict)
-    compared: tuple[bytes, bytes] | None = None  # the newest pose, and the true pose with the same time stamp
+    compared: tuple[bytes, bytes] | None = None  # the newest pose of avatar and true body at one time
     match: Any = None
     searched: Any = None  # the last match of a frame in which a search has run
-    drawn: Any = None  # the match whose features the page draws
-    shapes: list[Any] = field(default_factory=list)  # the subscriptions of the avatar's skeletons
+    drawn: Any = None  # the search result whose features the page draws
+    shapes: list[Any] = field(default_factory=list)  # the subscriptions to the avatar's skeletons
     last_s: float = field(default_factory=time.monotonic)
 
 
@@ -131,7 +130,7 @@ class Viewer(AvatarNode):
         self._panel = Panel(self._server, lambda *action: self._actions.put(action))
         furnish(self._server)
         self._seen: dict[str, Seen] = {}
-        self._left: dict[str, AvatarScene] = {}  # scenes of avatars that have ended and could start again
+        self._left: dict[str, AvatarScene] = {}  # scenes of avatars that have ended, for the case that they start again
         self._shown: dict[str, bool] = {}  # True for a layer that the user has switched on
         self._beside = True
         self._cameras: dict[int, Camera] = {}
@@ -143,7 +142,7 @@ class Viewer(AvatarNode):
         self._move = mover(self._server)
         self._watched = False  # True while a browser shows the page
         self._chores = [Chore(self._report, REPORT_S), Chore(self._look, LOOK_S)]
-        room_joints(rest_pose(default_skeleton()))  # numba compiles `room_joints` before the first frame.
+        room_joints(rest_pose(default_skeleton()))  # Numba compiles `room_joints` before the first frame.
         # The timer uses a steady clock, so that the page also works while simulated time is paused.
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._frame_s = 1.0 / s.view_rate
@@ -294,8 +293,8 @@ class Viewer(AvatarNode):
             seen.inboxes["pose"].wait(self._frame_s)
 
     def _do_a_chore(self) -> None:
-        """Do at most one of the regular tasks per frame, the most overdue one first, so that all of them are done even
-        on a slow machine."""
+        """Do at most one of the regular tasks of the viewer per frame, the most overdue task first, so that each task
+        is done even on a slow machine."""
         now, chore = time.monotonic(), min(self._chores, key=lambda c: c.due_s)
         if now >= chore.due_s:
             chore.due_s = now + chore.period_s
@@ -411,15 +410,14 @@ class Viewer(AvatarNode):
 
 
 def robot_links(poses: LinkPoses, base: Any, angles: Any) -> dict[str, Any]:
-    """Compute the poses of a robot's links from the messages with the pose of its base and the angles of its joints."""
+    """Compute the poses of a robot's links from two messages: the pose of the robot's base and the joint angles."""
     p, q = base.position, base.orientation
     at = np.array([p.x, p.y, p.z, q.w, q.x, q.y, q.z])
     return poses(dict(zip(angles.name, angles.position, strict=False)), at)
 
 
 def address_lines(host: str, url: str) -> list[str]:
-    """Return lines with the address of the page on this machine and, if the page is served to them, on other machines.
-    """
+    """Return lines with the addresses of the page on this machine and, if `address` is 0.0.0.0, on other machines."""
     out = [f"the avatar is at {url}"]
     if not is_loopback(host):
         out += [

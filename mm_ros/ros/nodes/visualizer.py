@@ -72,7 +72,7 @@ class Seen:
     trajectory: Trajectory | None = None
     match: Match | None = None
     searched: Match | None = None  # the last match of a frame in which a search has run
-    query: Any = None  # the query of the last search, as positions and velocities
+    query: Any = None  # the query of the last search, converted to positions and velocities
     winner: Any = None
 
 
@@ -172,9 +172,9 @@ class Visualizer(AvatarNode):
         return seen.pose.stamp_ns, out
 
     def _candidate(self, index: int, frame: int, database: int, matched: AvatarPose) -> list[Any]:
-        """Return markers that show the pose of a candidate at the avatar's root, scaled to the avatar's size.
+        """Return markers that show the pose of a search candidate at the avatar's root, scaled to the avatar's size.
 
-        `database` is the hash of the searched database. If the visualizer has another database, no markers are
+        `database` is the hash of the searched database. If the visualizer has opened another database, no markers are
         returned.
         """
         if self._database is None:
