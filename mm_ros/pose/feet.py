@@ -31,7 +31,8 @@ KNEE_HEIGHT = 0.07  # Minimum height of the knee joint above the floor, as a sha
 # A tracked knee determines the plane of the leg fully if it is at least `BENT_KNEE` [m] from the line from hip to
 # ankle.
 BENT_KNEE = 0.08
-# A toe that is more than `LOCK_HEIGHT` [m] above its rest height is not locked, even if contact is reported.
+# A toe that is more than `LOCK_HEIGHT` [m] above its rest height is not locked, even if contact is reported. This holds
+# for the toe of the played motion, and for a leg that is too short for the height of the hips.
 LOCK_HEIGHT = 0.06
 # A released foot is not locked during this cooldown time, because the foot would be released again at once.
 RELOCK_COOLDOWN_S = 0.12
@@ -41,6 +42,9 @@ HEEL_RAISE_LIMIT, STEEPEST_FOOT = 0.9, 1.1  # Limits of the added heel raise and
 # ankle.
 HEEL_RAISE_ZONE = 0.3
 UNREACHABLE = 0.005  # A locked foot is released when its toe is more than `UNREACHABLE` [m] from the locked place.
+# A foot that does not reach its locked place makes a corrective step only if its target is nearer to the hip by more
+# than `NEARER` [m].
+NEARER = 0.01
 # A locked foot without contact is released when its toe is higher than `LIFT_HEIGHT` [m], faster than `LIFT_SPEED`
 # [m/s], or without contact for longer than `LONGEST_HOLD_S`.
 LIFT_HEIGHT, LIFT_SPEED, LONGEST_HOLD_S = 0.025, 0.7, 0.04
@@ -95,6 +99,7 @@ class Feet(NamedTuple):
     flight: F64  # (2,) smoothed value that is 1 while the other foot is free and 0 while it is locked
     rest: F64  # (2, 2) height of toe and ankle above the floor while the user stands
     ankle_to_toe: F64  # (2, 3) in foot axes
+    high: F64  # (2,) height of the toe above its rest height, as published last
     knee: F64  # (2, 4) position of the tracked knee in the room, and the weight of this position
     ready: NDArray[np.int8]  # (1,) 0 before the first step, else 1
 
@@ -108,7 +113,7 @@ def make_feet(skeleton: Skeleton) -> Feet:
         np.zeros(2, np.int8), np.zeros((2, 3)), np.zeros(2), np.zeros((2, 3)), np.zeros((2, 3)), np.zeros((2, 2)),
         np.zeros((2, 3)), np.zeros((2, 3)), np.zeros((2, 2)), np.zeros((2, 3)), np.zeros(2), np.zeros(2), np.zeros(2),
         np.zeros(2), np.zeros((2, 3)), np.zeros((2, 3)), np.zeros((2, 2)), np.zeros((2, 2)), np.zeros(2), heights, toes,
-        np.zeros((2, 4)), np.zeros(1, np.int8),
+        np.zeros(2), np.zeros((2, 4)), np.zeros(1, np.int8),
     )  # fmt: skip
 
 
@@ -143,8 +148,12 @@ def place_foot(
     reached = quat.get3(body.room_positions, LEFT_UPPER_LEG + side * LEG_STRIDE + 3)
     missed = quat.sub(reached, toe)
     _remember(feet, side, reached, yaw, target, target_yaw, dt, first)
+    feet.high[side] = reached[2] - ground - rest_toe
     if feet.locked[side] and quat.norm(missed) > UNREACHABLE:
-        release(feet, t, side, target, target_yaw, pace, turn, contact, 0.0)
+        # While the floor is out of reach, for example in a jump, a corrective step could not put the foot down.
+        hip = quat.get3(body.room_positions, LEFT_UPPER_LEG + side * LEG_STRIDE)
+        farther = quat.norm(quat.sub(target, hip)) - quat.norm(quat.sub(quat.get3(feet.place, side), hip))
+        release(feet, t, side, target, target_yaw, pace, turn, contact and farther < -NEARER, 0.0)
 
 
 @njit
@@ -188,7 +197,7 @@ def decide(
         if not may_hold or left or _too_far(feet, t, side, target, target_yaw) > farthest:
             release(feet, t, side, target, target_yaw, pace, turn, contact, dt)
         return
-    if not may_hold or feet.stepping[side] > 0.0:
+    if not may_hold or feet.stepping[side] > 0.0 or feet.high[side] > LOCK_HEIGHT:
         return
     toe_rate = quat.get3(feet.toe_rate, side)
     speed = math.hypot(toe_rate[0], toe_rate[1])

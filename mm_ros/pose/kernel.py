@@ -24,7 +24,7 @@ from mm_ros.maths import quat
 from mm_ros.maths.jit import njit
 from mm_ros.maths.quat import Quat, Row, Vec
 from mm_ros.maths.springs import damping_share
-from mm_ros.pose.feet import SETTLED, heading_of, place_foot
+from mm_ros.pose.feet import LOCK_HEIGHT, SETTLED, heading_of, place_foot
 from mm_ros.pose.fit import fit_trunk
 from mm_ros.pose.inertialize import (
     Offsets,
@@ -206,7 +206,7 @@ def read_out(
     if dt > 0.0:
         joint_rates(positions, rotations, last[0], last[1], dt, velocities, angular)
     for i in range(2):
-        flags[0, i] = stands[i] != 0 and feet.stepping[i] <= 0.0
+        flags[0, i] = stands[i] != 0 and feet.stepping[i] <= 0.0 and feet.high[i] < LOCK_HEIGHT
         away = max(abs(feet.offset[i, 0]), abs(feet.offset[i, 1]), abs(feet.offset[i, 2]))
         flags[1, i] = feet.locked[i] != 0 and away < SETTLED
 

@@ -110,6 +110,26 @@ def test_a_foot_that_carries_alone_stays_farther_from_the_motion(other_stands: b
     assert leg.feet.locked[0] == 0
 
 
+def test_a_foot_hangs_without_corrective_steps_while_the_leg_is_too_short() -> None:
+    """In a jump the hips rise above the reach of the legs, even if contact is reported all the time."""
+    leg = Leg()
+    leg.hips = (0.1, 0.0, 0.92)
+    for _ in range(30):
+        leg.step(toe_at(), True)
+    assert leg.feet.locked[0] == 1
+    heights = []
+    for i in range(60):
+        leg.hips = (0.1, 0.0, 0.92 + 0.4 * math.sin(math.pi * i / 60))
+        heights.append(leg.step(toe_at(), True)[2])
+        assert leg.feet.stepping[0] == 0.0
+    assert max(heights) > 0.15
+    rises = np.diff(heights) > 1e-4
+    assert np.count_nonzero(np.diff(rises.astype(int)) == 1) <= 1  # one rise instead of a step in the air
+    for _ in range(20):
+        leg.step(toe_at(), True)
+    assert leg.feet.locked[0] == 1
+
+
 def test_a_corrective_step_is_up_before_it_moves_along_the_floor() -> None:
     leg = Leg()
     for _ in range(30):

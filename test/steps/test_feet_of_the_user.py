@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from toys import desired, toy_database
 
-from mm_ros.body.skeleton import LEFT_FOOT, PARENTS, RIGHT_FOOT, default_skeleton
+from mm_ros.body.skeleton import HIPS, LEFT_FOOT, PARENTS, RIGHT_FOOT, default_skeleton
 from mm_ros.body.types import AvatarPose, FeetEstimate, rest_pose
 from mm_ros.matching.matcher import MatcherSettings, MatcherStage
 from mm_ros.maths import rotations as rot
@@ -109,6 +109,16 @@ def test_the_likelier_foot_supports_the_body_between_two_steps_but_not_in_a_flig
     assert contacts(0.3, 0.2) == [True, False]
     assert contacts(0.2, 0.3) == [False, True]
     assert contacts(0.02, 0.03) == [False, False]
+
+
+def test_a_foot_that_does_not_reach_the_floor_reports_no_contact() -> None:
+    stage = PostStage(PostSettings(), SKELETON, from_skeleton(SKELETON))
+    for i in range(60):
+        pose = standing(i, user())
+        if i > 20:
+            pose.positions[HIPS, 2] += 0.3
+        contacts = stage.step(pose).contacts.tolist()
+        assert contacts == [i <= 20] * 2
 
 
 def test_without_an_estimate_the_played_motion_decides() -> None:
