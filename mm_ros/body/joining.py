@@ -48,8 +48,8 @@ class Ring(Generic[T]):
 
 
 class Pairs(Generic[T]):
-    """Pairs of items of two streams with equal time stamps, in any order of arrival. `unpaired` counts the items
-    without a partner. `put_first` and `put_second` return the pair that the new item completes, or None."""
+    """Pairs of items of two streams with equal time stamps, in any order of arrival. `unpaired` counts the items that
+    were dropped without a pair. `put_first` and `put_second` return the pair that the new item completes, or None."""
 
     def __init__(self) -> None:
         self._first: Ring[T] = Ring()
@@ -71,7 +71,7 @@ class Pairs(Generic[T]):
         return None
 
     def overdue(self, now_ns: int, after_ns: int = 0) -> list[T]:
-        """Remove and return the items of the first stream that have had no partner for longer than `after_ns`, oldest
+        """Remove and return the items of the first stream without an item of the second for over `after_ns`, oldest
         first. If `now_ns` is the stamp of an item of the second stream and `after_ns` is 0, the partners of the
         returned items were lost, because items arrive in order."""
         late = self._first.older_than(now_ns - after_ns)

@@ -2,7 +2,7 @@
 for each vertex.
 
 The surface encloses tapered capsules, called flesh, with smooth transitions. The method of surface nets extracts the
-surface on a grid, so that the skin fits any skeleton. The URDF file for RViz contains the capsules themselves.
+surface on a grid, so that the skin fits any skeleton. The URDF file for RViz contains these capsules without a skin.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from mm_ros.maths import rotations as rot
 
 F32 = NDArray[np.float32]
 CELL_M = 0.014  # edge length of the grid cells from which the skin surface is extracted
-# The skin weight of a joint falls to 1/e when its flesh is farther from the vertex than that of the nearest joint by
-# this distance.
+# The skin weight of a joint falls to 1/e when its capsules are farther from the vertex than those of the nearest joint
+# by this distance [m].
 FOLLOW_M = 0.02
-FAR = 1.0  # value of the distance field far from all flesh [m]
+FAR = 1.0  # distance that grid points far from all capsules get [m]
 SMOOTHINGS = 6
-FURTHER_RADIUS_M = 0.011  # radius of the flesh of finger joints and other joints after the canonical joints
+FURTHER_RADIUS_M = 0.011  # radius of the capsules of fingers and of other joints after the canonical joints
 LAST_BONE = 0.8  # length of the last bone of a finger, relative to the bone before it
 
 # Each row of the tables describes a tapered capsule of a person of 1.75 m by its joint, its start, its end, and the
@@ -283,7 +283,7 @@ def _quads(inside: NDArray[np.bool_], number: NDArray[np.intp]) -> NDArray[np.ui
 
 def _shares(flesh: _Flesh, parents: NDArray[np.int32], vertices: F64, follow: float) -> F64:
     """Return the skin weights (V, J): for each vertex, the weights of the nearest joint, its parent and its children,
-    by the distance of their flesh."""
+    by the distance of their capsules."""
     away = np.full((len(vertices), len(parents)), np.inf)
     for b, joint in enumerate(flesh.joints):
         away[:, joint] = np.minimum(away[:, joint], flesh.distance(b, vertices))

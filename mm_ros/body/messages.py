@@ -65,8 +65,8 @@ def numbers_from(name: str, values: Any, shape: tuple[int, ...]) -> NDArray[np.f
 
 
 class Encoder:
-    """Encoder of messages for rclpy or rosbags. `kind` returns the class of a message by its full name. `floats` and
-    `bools` convert arrays to the form in which the message classes take arrays of float32 and fixed arrays of bool."""
+    """Encoder of messages for rclpy or rosbags. The function `kind` returns the class of a message by its full name.
+    `floats` and `bools` are functions that convert arrays to the arrays of float32 or bool in the message classes."""
 
     def __init__(
         self,

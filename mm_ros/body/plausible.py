@@ -45,8 +45,8 @@ class Limit(NamedTuple):
 
 LIMITS = {
     "position": Limit(-1e4, 1e4, "m"),  # in map
-    "offset": Limit(-10.0, 10.0, "m"),  # position of a joint relative to its parent, of a landmark to the hips
-    "device": Limit(-1.0, 1.0, "m"),  # position of a tracked device relative to the joint that carries it
+    "offset": Limit(-10.0, 10.0, "m"),  # joint relative to its parent, landmark relative to the hips
+    "device": Limit(-1.0, 1.0, "m"),  # tracked device relative to the joint that carries it
     "velocity": Limit(-1e3, 1e3, "m/s"),
     "angular velocity": Limit(-1e4, 1e4, "rad/s"),
     # Velocities are computed from differences of poses that may be only a microsecond apart.
@@ -66,14 +66,14 @@ LIMITS = {
     "floor height": Limit(-10.0, 10.0, "m"),
     "uncertainty": Limit(0.0, 10.0, "m"),
     "arm span": Limit(0.0, 4.0, "m"),
-    "seconds": Limit(0, 2**31 - 1, "s"),  # seconds of a time stamp, which are a signed 32-bit number in messages
+    "seconds": Limit(0, 2**31 - 1, "s"),  # time stamps, whose seconds are a signed 32-bit number in messages
     "nanoseconds": Limit(0, 999_999_999, "ns"),
     "state": Limit(0, 2, "(lost, extrapolated, tracked)"),
     "samples": Limit(0, 1_000, "samples"),
     "points": Limit(0, 100_000, "points"),
 }
-UNIT_TOLERANCE = 1e-3  # tolerance of the length of quaternions in messages of mm_ros
-LOOSE_TOLERANCE = 0.1  # tolerance of the length of quaternions from other programs, which are then normalized
+UNIT_TOLERANCE = 1e-3  # maximum deviation of a quaternion's length from 1 in messages of mm_ros
+LOOSE_TOLERANCE = 0.1  # the same for messages of other programs, whose quaternions are then normalized
 # Maximum distance between the positions of two outputs in sequence, unless the input reports a transform of the play
 # space.
 LEAP_M = 50.0
@@ -312,7 +312,7 @@ def warm_up(desired: Trajectory, pose: AvatarPose) -> None:
 
 
 class ImplausibleOutput(Implausible):
-    """Error for an implausible output of a stage. The output is not published, and the stage is reset."""
+    """Error for an implausible output of a stage, which is then reset instead of being published."""
 
 
 class Outputs:

@@ -41,7 +41,7 @@ from mm_ros.body.skeleton import (
 Array = Any
 # Range of the leg length of adults. Other leg lengths are those of children or in another unit.
 ADULT_LEG_M = (0.70, 1.0)
-ROUNDING = 0.005  # tolerance for rounding errors in the mean of several skeletons
+ROUNDING = 0.005  # tolerance of the ranges below for rounding errors, when several skeletons were averaged
 NO_BONE_M = 1e-4  # Bones that are shorter than this count as missing.
 
 
@@ -62,10 +62,10 @@ class Range(NamedTuple):
 HEAD_OVER_LEG = Range(1.84, 1.90, 1.97)  # height of the head joint above the floor, relative to the leg
 ARM_OVER_LEG = Range(0.60, 0.65, 0.71)  # distance from shoulder to wrist, relative to the leg
 SHOULDERS_OVER_LEG = Range(0.32, 0.42, 0.53)  # distance between the shoulder joints, relative to the leg
-# The leg length is wrong if head and arms both suggest another length, with a ratio whose logarithm exceeds this.
+# The leg length is wrong if head and arms both suggest another length, whose ratio to it has a logarithm above this.
 LEG_OFF = 0.17
-AGREE = 0.10  # The leg is corrected only if both suggested lengths agree, with a smaller logarithm of their ratio.
-LARGEST_CHANGE = 1.45  # A skeleton that needs a change by a larger factor is not that of a person and is not changed.
+AGREE = 0.10  # The leg is corrected only if the logarithm of the ratio of both suggested lengths is smaller.
+LARGEST_CHANGE = 1.45  # A skeleton whose bones would have to change by a larger factor is not human and is not changed.
 # Minimum and maximum plausible proportions, from children to tall people. Proportions outside of this range are
 # reported as probably wrong.
 PLAUSIBLE = (

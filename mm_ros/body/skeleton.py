@@ -231,6 +231,6 @@ def default_skeleton() -> Skeleton:
 
 
 def canonical_kinematics(positions: Any, rotations: Any) -> tuple[Any, Any]:
-    """Compute `Skeleton.kinematics` for the canonical joints only. No skeleton is needed, because canonical joints
-    always have the same parents."""
+    """Compute the same as `Skeleton.kinematics` for the canonical joints only, whose parents are the same in all
+    skeletons."""
     return rot.forward_kinematics(PARENTS, positions[..., :J, :], rotations[..., :J, :])

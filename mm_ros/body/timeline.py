@@ -6,16 +6,16 @@ from typing import NamedTuple
 
 from mm_ros.body.types import F64, IDENTITY_POSE
 
-ADVANCE = "advance"  # the next sample: the stage integrates over dt
-DROP = "drop"  # a duplicate or late sample: the stage ignores it
-RESET = "reset"  # first sample, new epoch or a jump back in time: the stage resets all state
-CARRY = "carry"  # re-centred user: the stage transforms all state by `new_from_old`
-HOLD = "hold"  # first sample after a gap: the stage keeps its state and does not integrate over the gap
+ADVANCE = "advance"  # for the next sample: the stage integrates over the time step
+DROP = "drop"  # for a duplicate or late sample: the stage ignores the sample
+RESET = "reset"  # for the first sample, a new epoch or a jump back in time: the stage resets all state
+CARRY = "carry"  # after the user re-centred the play space: the stage transforms all state by `new_from_old`
+HOLD = "hold"  # for the first sample after a gap: the stage keeps its state and does not integrate over the gap
 
-# A sample that is older than the last sample by at most this is late. A still older sample means that the source has
+# A sample that is older than the last sample by at most this time [s] is late; an older one shows that the source has
 # looped or jumped.
 LATE_S = 0.1
-GAP_S = 0.5  # A time between two samples that is longer than this is a gap.
+GAP_S = 0.5  # If the time between two samples is longer than this [s], it is a gap.
 _IDENTITY = list(IDENTITY_POSE)
 
 
@@ -25,7 +25,7 @@ class Judgement(NamedTuple):
 
 
 class Timeline:
-    """Rules for the samples of one stage. The state is the stamp and epoch of the last accepted sample."""
+    """Rules for the samples of one stage. A `Timeline` stores the stamp and epoch of the last accepted sample."""
 
     def __init__(self, late_s: float = LATE_S, gap_s: float = GAP_S) -> None:
         self.late_s, self.gap_s = late_s, gap_s

@@ -75,9 +75,9 @@ def _rotations(n: int) -> F64:
 class TrackerFrame:
     """One sample of all trackers. Row r of each array belongs to the role `ROLES[r]`; the state of a missing role is
     LOST. `epoch` grows when the source starts or loops, or when the user is re-centred. `new_from_old` is the transform
-    from the play space of the last sample to that of this sample. A transform within an epoch means that the user
-    travels by stick or snap turn, and that the avatar makes steps. A transform at the start of an epoch means a
-    re-centring, which moves all state rigidly. The identity at the start of an epoch means that all state is reset."""
+    from the play space of the last sample to that of this sample. Within an epoch, such a transform means that the user
+    travels by stick or snap turn, and that the avatar makes steps. At the start of an epoch, it means that the user has
+    re-centred the play space, which moves all state rigidly; the identity there means that all state is reset."""
 
     stamp_ns: int
     epoch: int = 0
@@ -149,7 +149,7 @@ FEET_NUMBERS = 20
 
 
 def feet_from_flat(numbers: F32) -> FeetEstimate | None:
-    """Convert the array of `FeetEstimate.flat` back to an estimate. An empty array means no estimate and gives None."""
+    """Convert the array of `FeetEstimate.flat` back to an estimate. An empty array gives None (no estimate)."""
     if not len(numbers):
         return None
     return FeetEstimate(np.array(numbers, np.float64).reshape(2, FEET_NUMBERS // 2))
@@ -188,8 +188,8 @@ def still_trajectory(times: tuple[float, ...]) -> Trajectory:
 @dataclass
 class AvatarPose:
     """Pose of the full body. Row 0 of the joint arrays is the root: its position and rotation are the identity, because
-    `root` has the pose of the root, and its velocities are in the axes of the root. All other rows are relative to the
-    parent joint. Angular velocities ω are in the axes of the parent: q(t + dt) = exp(ω dt) q(t)."""
+    `root` has the pose of the root, and its velocities are in the axes of the root. All other rows of the joint arrays
+    are relative to the parent joint. Angular velocities ω are in the axes of the parent: q(t + dt) = exp(ω dt) q(t)."""
 
     stamp_ns: int
     epoch: int

@@ -96,8 +96,8 @@ class Bag:
         return {c.topic: c.msgtype for c in connections}
 
     def _broken_files(self) -> list[Path]:
-        """Return the storage files of a damaged bag that cannot be read. If all storage files can be read, the metadata
-        file is the broken one."""
+        """Return the storage files of a damaged bag that cannot be read. If there are none, return the metadata file,
+        which must be damaged."""
         broken = [p for p in storage_files(self.path) if not _readable(p)]
         return broken or [self.path / "metadata.yaml"]
 
@@ -159,9 +159,9 @@ def refuse_existing(path: Path) -> None:
 
 
 class BagWriter:
-    """Writer of a new rosbag2 recording (bag), which never overwrites an existing file. An error of the disk raises
-    MmRosError. After such an error, or after a kill of the process, the bag contains all messages up to the last flush.
-    An MCAP file then ends with a complete chunk, and an SQLite file has its write-ahead log in the same folder."""
+    """Writer of a new rosbag2 recording (bag), which never overwrites an existing file. Its methods raise MmRosError
+    for errors of the disk. After an error of the disk or a kill of the process, the bag contains all messages up to the
+    last flush, in complete chunks (MCAP) or with the write-ahead log in the same folder (SQLite)."""
 
     def __init__(self, path: Path, storage: str = "mcap", compression: str = "none") -> None:
         refuse_existing(path)
@@ -205,7 +205,7 @@ class BagWriter:
             self.flush()
 
     def flush(self) -> None:
-        """Write all buffered messages to the file. rosbags writes them only once per megabyte (MCAP) or at the end."""
+        """Write all buffered messages to the file, which rosbags does only once per megabyte (MCAP) or at the end."""
         self._flushed = time.monotonic()
         with self._refusals():
             if hasattr(self._storage, "close_chunk"):
@@ -264,7 +264,7 @@ class BagWriter:
 
 
 def _qos(latched: bool, reliable: bool) -> Qos:
-    """Return the QoS that `ros2 bag play` will offer. With `latched`, late subscribers receive the last message."""
+    """Return the QoS that `ros2 bag play` will offer. With `latched`, later subscribers receive the last message."""
     return Qos(
         QosHistory.KEEP_LAST,
         1 if latched else KEPT,

@@ -29,8 +29,8 @@ def typestore(version: int = VERSION) -> Typestore:
 
 
 def version_of(connection: Connection, where: str) -> int:
-    """Return the version of the mm_ros messages in a bag. A bag without message definitions has the present version.
-    Raise MmRosError if a definition in the bag belongs to no known version."""
+    """Return the version of the mm_ros messages in a bag. A bag without message definitions is assumed to have the
+    present version. Raise MmRosError if a definition in the bag belongs to no known version."""
     kind, definition = connection.msgtype, connection.msgdef
     if not kind.startswith(PACKAGE) or definition.format != MessageDefinitionFormat.MSG:
         return VERSION

@@ -143,7 +143,7 @@ def check_sqlite(path: Path) -> None:
         Bounded(database)
         check_tables(database, str(path))
     except sqlite3.Error:
-        return  # The file is damaged; the reader of the bag reports the error later.
+        return  # The reader of the bag will report that the file is damaged.
     finally:
         database.close()
 

@@ -21,7 +21,7 @@ class Due:
     message: BagMessage
     at: float  # time at which the message was due [s]
     run: int  # number of loops and seeks so far, because each of them invalidates the state of receivers
-    origin: float  # Time at which the session time `from_ns` was played, or would have been played without pauses [s].
+    origin: float  # time `now` at which the session time `from_ns` was or would have been played [s]
     from_ns: int
 
 
@@ -131,9 +131,9 @@ class Rewriter:
         self._epochs = 1 + max(counted, default=0)
 
     def rewritten(self, message: BagMessage, run: int, present: tuple[int, int] | None) -> bytes:
-        """Return a played message with changed stamps and epoch, in serialized form. `present` is a time in the session
-        and the present time that replaces it [ns]; None keeps the recorded stamps. Stamps are computed with integers,
-        so that messages with equal stamps, such as trackers and truth, keep equal stamps."""
+        """Return a played message with changed stamps and epoch, in serialized form. `present` is a pair of a time in
+        the session and the present time that replaces it [ns]; if it is None, the recorded stamps are kept. Stamps are
+        computed with integers, so that messages with equal stamps, such as trackers and truth, keep equal stamps."""
         if run == 0 and present is None and not self._frame:
             return message.data
         m: Any = message.decode()

@@ -159,8 +159,8 @@ def _expand_lz4(data: bytes) -> bytes:
 
 
 def _sqlite(data: bytes, log: bytes = b"") -> Iterator[Found]:
-    """Yield the messages of an SQLite file from a copy. `data` is the content of the file, and `log` that of its
-    write-ahead log."""
+    """Yield the messages of an SQLite file, from a temporary copy of the file. `data` is the content of the file, and
+    `log` that of its write-ahead log."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "copy.db3"
         page = int.from_bytes(data[16:18], "big") or 4096
@@ -190,8 +190,8 @@ def _sqlite(data: bytes, log: bytes = b"") -> Iterator[Found]:
 
 
 def _definitions(database: Any) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yield each message type with its definition and encoding. ROS versions before Iron did not write message
-    definitions."""
+    """Yield the name, definition and encoding of each message type in the file. Bags of ROS versions before Iron
+    contain no message definitions."""
     try:
         rows = database.execute("SELECT topic_type, encoded_message_definition, encoding FROM message_definitions")
         yield from ((row[0], (row[1], row[2])) for row in rows if all(isinstance(cell, str) for cell in row))

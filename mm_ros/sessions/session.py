@@ -1,5 +1,5 @@
-"""Read and write sessions. A session is a rosbag2 recording of an avatar's inputs: trackers, calibration, camera
-landmarks, and the true body pose if it is known.
+"""Read and write sessions, which are rosbag2 recordings of an avatar's inputs: trackers, calibration, camera landmarks,
+and the true body pose if it is known.
 
 Topics keep their names in the avatar's namespace, so that `ros2 bag play` works with a running graph. Output topics are
 recorded under `recorded/` and never played back.
@@ -73,7 +73,7 @@ def choose_avatar(bag: Bag, avatar: str = "") -> str:
 
 
 def input_topics(bag: Bag, avatar: str) -> dict[str, str]:
-    """Return a map from each input topic in the bag to the name of this input."""
+    """Return a map from each topic of inputs in the bag to the name of the input, such as "trackers"."""
     prefix = f"/{avatar}/" if avatar else "/"
     return {prefix + name: name for name, kind in INPUTS.items() if bag.topics.get(prefix + name) == kind}
 
@@ -114,8 +114,8 @@ def _take(out: Session, name: str, message: Any) -> None:
     elif name == "calibration":
         out.calibration = convert.calibration_from_bag(message)
     elif name == LANDMARKS:
-        # The time of arrival follows from the order of the messages, because the recorder's clock may differ from the
-        # clock of the stamps.
+        # The time of arrival of landmarks follows from the order of the messages, because the recorder's clock may
+        # differ from the clock of the stamps.
         came_ns = out.frames[-1].stamp_ns + 1 if out.frames else 0
         out.sightings.append(Sighting(came_ns, convert.landmarks_from_bag(message)))
     else:

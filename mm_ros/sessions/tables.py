@@ -19,16 +19,16 @@ COLUMNS = ("t", "role", "x", "y", "z", "qx", "qy", "qz", "qw")
 FOOTFALL_COLUMNS = ("t", "foot")
 FEET = ("left", "right")
 FOOTFALLS = ".footfalls.csv"  # ending of the file name of a table of marked footfalls
-# Samples of different devices belong to one tracker frame if their times differ by at most this, because a program
-# reads its devices one after the other.
+# Samples of devices belong to one tracker frame if their times differ by at most this time [s], because a program reads
+# its devices one after the other.
 SAME_POLL_S = 0.003
 LONGEST_S, FARTHEST_M = 1e6, 1e4
 
 
 @dataclass(frozen=True)
 class Table:
-    """Table of tracker poses. `devices` maps each role to rows (N, 8) of t, x, y, z, qw, qx, qy, qz in the order of
-    time. `began` is the time that was subtracted from all times t [s]."""
+    """Table of tracker poses, as read from a CSV file. `devices` maps each role to rows (N, 8) of t, x, y, z, qw, qx,
+    qy, qz in the order of time. `began` is the time that was subtracted from all times t [s]."""
 
     devices: dict[str, F64]
     skipped: dict[str, int]  # number of skipped rows by unknown role
@@ -60,7 +60,7 @@ def read_devices(path: Path) -> Table:
 
 
 def is_table(path: Path) -> bool:
-    """Whether a file is a table of tracker poses, by its first line."""
+    """Whether the first line of a file is that of a table of tracker poses."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as handle:
             return tuple(next(csv.reader(handle), [])) == COLUMNS
@@ -115,7 +115,7 @@ def _rows(path: Path) -> tuple[dict[str, F64], dict[str, int]]:
 
 
 def _from_zero(path: Path, devices: dict[str, F64], skipped: dict[str, int]) -> Table:
-    """Make times relative to the first sample of the head, if they are counted from long before (Unix time)."""
+    """Make Unix times and other large times relative to the first sample of the head."""
     first = float(devices["head"][0, 0])
     began = first if abs(first) > LONGEST_S else 0.0
     if began:

@@ -23,14 +23,13 @@ from pathlib import Path
 
 from mm_ros.base.errors import MmRosError
 
-# A process that starts the server may set the page's token by this environment variable, so that the process can print
-# the address of the page.
+# Environment variable by which a process that starts the server can set the page's token, to print the page's address.
 TOKEN_VARIABLE = "MM_ROS_PAGE_TOKEN"
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{20,100}")
 _HOST = re.compile(r"(?P<name>\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(:(?P<port>\d{1,5}))?")
 
-# These response headers keep the page's address secret, because the address contains the token: other pages must
-# neither embed the page nor receive its address.
+# Response headers that keep the page's address secret, because the address contains the token: other pages can neither
+# embed the page nor receive its address.
 HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Frame-Options": "DENY",
@@ -40,10 +39,10 @@ HEADERS = {
 }
 
 
-# A process that starts the server and prints the pairing code sets the 6 digits by this environment variable.
+# Environment variable by which a process that starts the server sets the pairing code of 6 digits, to print it.
 CODE_VARIABLE = "MM_ROS_HEADSET_CODE"
-# Environment variables with the addresses of inspector page and headset page, for the link from one page to the other.
-# The addresses of the pages are not ROS parameters, because they contain the token.
+# Environment variables with the addresses of inspector page and headset page, which link to each other. The addresses
+# of the pages are not ROS parameters, because they contain the token.
 INSPECTOR_VARIABLE, HEADSET_VARIABLE = "MM_ROS_INSPECTOR_PAGE", "MM_ROS_HEADSET_PAGE"
 
 
@@ -73,8 +72,8 @@ def session_token(kept: Path | None = None) -> str:
 
 
 def _kept_token(path: Path) -> str:
-    """Return the token that a private file contains; the first call writes the file. The token stays the same, so that
-    bookmarks of the page stay valid."""
+    """Return the token that a private file contains; the first call writes the file. The token is the same at each
+    start, so that bookmarks of the page stay valid."""
     with suppress(OSError):
         known = path.read_text("ascii", "replace").strip()
         if _TOKEN.fullmatch(known):
@@ -120,8 +119,8 @@ def is_loopback(host: str) -> bool:
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits on the messages that pages send. For comparison, the inspector page sends about 50 messages of 400 bytes
-    per second while its camera moves."""
+    """Limits on the size and number of the messages that pages send. For comparison, the inspector page sends about 50
+    messages of 400 bytes per second while its camera moves."""
 
     message_bytes: int = 65_536
     messages_per_s: float = 300.0

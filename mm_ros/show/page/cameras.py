@@ -33,7 +33,7 @@ class Camera:
         self._lead_until = 0.0
         self._touched = 0.0
         self._last = time.monotonic()
-        self._fov = 0.0  # field of view before the first-person mode [rad]; 0 in other modes
+        self._fov = 0.0  # in the first-person mode, the field of view before it [rad]; else 0
 
     def move(self, scene: Any) -> None:
         now, camera, mode = time.monotonic(), self._client.camera, self._mode.value
@@ -86,6 +86,6 @@ class Camera:
         self._lead(np.array([*scene.root[:2], TARGET_HEIGHT_M]), self._offset)
 
     def _lead(self, target: Any, offset: Any) -> None:
-        """Set the camera's pose, and ignore the camera poses that the browser reports until they agree with it."""
+        """Set the camera's pose. Poses that the browser reports are ignored until one agrees with the set pose."""
         self._target, self._sent_offset, self._lead_until = target, offset, time.monotonic() + ECHO_S
         self._aim(target + offset, target)

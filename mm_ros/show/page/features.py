@@ -1,5 +1,5 @@
 """Convert the feature vectors of a `Match` to positions and arrows. The names in the feature layout state what each
-number of the vectors is."""
+number of a feature vector is."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ABOVE_FLOOR_M = 0.012
 class FeatureVectors:
     """Features of motion matching as vectors in the axes of the root."""
 
-    positions: dict[float, F64] = field(default_factory=dict)  # future position of the root, by time from now [s]
+    positions: dict[float, F64] = field(default_factory=dict)  # time from now [s] → future position of the root
     directions: dict[float, F64] = field(default_factory=dict)
     joints: dict[str, F64] = field(default_factory=dict)  # joint → position
     velocities: dict[str, F64] = field(default_factory=dict)  # joint → m/s

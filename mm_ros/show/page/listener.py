@@ -1,7 +1,7 @@
 """Test client of the inspector page, which receives all messages without drawing them, to measure the load of a viewer.
 
-`python -m mm_ros.show.page.listener PORT FILE` runs until Ctrl-C, and then writes statistics to FILE. An environment
-variable provides the token of the page.
+`python -m mm_ros.show.page.listener PORT FILE` runs until Ctrl-C, and then writes statistics to FILE. The environment
+variable MM_ROS_PAGE_TOKEN provides the token of the page.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def listen(port: int) -> dict[str, float]:
         except (KeyboardInterrupt, ConnectionClosed):  # The viewer may close the connection before this client ends.
             pass
     last = came[-1][0]
-    # Only the last RECENT_S seconds are counted, because the viewer sends large meshes at the start.
+    # Only messages of the last RECENT_S seconds are counted, because the viewer sends large meshes at the start.
     recent = [window for at, window in came if at > last - RECENT_S]
     frames = sum(BONE in window_text(w) for w in recent)
     return {

@@ -42,7 +42,7 @@ PLOTS = {
 
 
 class KnownFiles:
-    """Choices of a setting that names a file: the default, all values of the node so far, and other files in the
+    """Choices of a setting whose value is a file: the default, all values that the node has had, and other files in the
     folders of these values. The page sends the label of a choice instead of a path, so that it cannot select any other
     file."""
 
@@ -77,8 +77,8 @@ class KnownFiles:
 
 
 class Settings:
-    """Controls for all live settings of the nodes. When the user changes a control, `send(node, name, value)` is
-    called."""
+    """Controls for all settings that can be changed while the nodes run. When the user changes a control, `send(node,
+    name, value)` is called."""
 
     def __init__(self, gui: Any, tab: Any, send: Callable[[str, str, Any], None]):
         self._gui, self._tab, self._send = gui, tab, send
@@ -100,8 +100,8 @@ class Settings:
         self.note("_Waiting for the nodes …_")
 
     def add(self, node: str, place: int, fields: dict[str, tuple[Any, Spec]]) -> None:
-        """Add a folder with the controls of a node. `place` is the folder's position in the list, and `fields` has the
-        present values."""
+        """Add a folder with the controls of a node. `place` is the folder's position in the list of folders, and
+        `fields` has the present values of the settings."""
         if node in self._folders:
             return
         self.note("A change sets the node's ROS parameter at once.")
@@ -160,7 +160,7 @@ class Settings:
 
     def _changed(self, node: str, name: str, kind: type) -> Callable[[Any, Any], None]:
         def changed(event: Any, handle: Any) -> None:
-            if event.client is not None:  # The client is None if the program, not a user, has set the value.
+            if event.client is not None:  # `client` is None if the program, not a user, has set the value.
                 self._send(node, name, kind(handle.value))
 
         return changed

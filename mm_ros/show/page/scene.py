@@ -36,7 +36,7 @@ LANDMARK_LINES = np.array([
     (12, 14), (14, 16), (16, 18), (16, 20), (16, 22), (18, 20), (11, 23), (12, 24), (23, 24),
     (23, 25), (25, 27), (27, 29), (27, 31), (29, 31), (24, 26), (26, 28), (28, 30), (28, 32), (30, 32),
 ])  # fmt: skip
-MOVED_M, TURNED = 2e-4, 3e-4  # Smaller motions of a bone are not visible, so they are not sent to the page.
+MOVED_M, TURNED = 2e-4, 3e-4  # A bone that moves [m] and turns [rad] by less is not sent to the page.
 
 LAYERS = (
     "body", "truth", "matched", "trackers", "desired", "found", "feet", "user_feet", "features", "trail", "landmarks",
@@ -211,7 +211,7 @@ class AvatarScene:
             self._label.visible = shown
 
     def skeleton(self, layer: str, skeleton: Skeleton) -> None:
-        """Set the skeleton of the body that a layer shows: `body`, `truth` or `matched`."""
+        """Set the skeleton of the body in one of the layers `body`, `truth` and `matched`."""
         known = self._bodies.get(layer)
         if known is not None and known.skeleton.hash == skeleton.hash:
             return

@@ -1,8 +1,8 @@
 """Serve the inspector page with viser's web server, protected by the access rules of mm_ros.
 
 viser has no option for access rules. Therefore, while viser creates its server, this module replaces the function
-`serve` of the package websockets by its own. The replaced function was checked with viser 1.1, the version that
-pyproject.toml requires. If another version of viser does not call the replaced function, no page is served.
+`serve` of the package websockets by its own. This replacement was checked with viser 1.1, the version that
+pyproject.toml requires. If another version of viser does not call the replaced `serve`, no page is served.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def serve(host: str, port: int, access: Access | None = None) -> Any:
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((host, port))  # The port is checked here, because viser would silently use another port.
+            probe.bind((host, port))  # If the port is taken, viser would silently use another port.
         except OSError as error:
             where = f"{host}:{port} ({error.strerror})"
             raise MmRosError(f"cannot serve the page at {where}; choose another --host or --port") from None
@@ -75,15 +75,15 @@ def url_of(server: Any) -> str:
 
 @contextmanager
 def _guarded(access: Access) -> Iterator[list[str]]:
-    """Add the access rules to the server that viser creates in this context. Yield a list, which stays empty if viser
-    did not use the access rules."""
+    """Add the access rules to the server that viser creates in this context. The yielded list stays empty if viser did
+    not use the access rules."""
     import rich
     from viser.infra import _infra
 
     real, served = _infra.websockets, list[str]()
     _infra.websockets = _Websockets(real, access, served)
     console = rich.get_console()
-    quiet, console.quiet = console.quiet, True  # The output of viser is hidden, because its address lacks the token.
+    quiet, console.quiet = console.quiet, True  # The address that viser would print lacks the token.
     try:
         yield served
     finally:

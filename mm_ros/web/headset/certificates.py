@@ -2,7 +2,7 @@
 (CA) and one for the server, which the CA signs.
 
 The private keys stay in the user's folder with mode 0600. The CA may sign only for names and addresses of local
-networks. Therefore a stolen key cannot be used against other connections of a device that trusts the CA.
+networks. Therefore a stolen key of the CA cannot be used against other connections of a device that trusts the CA.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from mm_ros.web.access import write_private
 # browsers refuse certificates of public authorities that are valid for more than 398 days.
 DAYS = 397
 RENEW_DAYS = 30
-BACKDATED_S = 86_400  # Certificates are valid from this time before now, because a headset's clock may be slow.
+BACKDATED_S = 86_400  # New certificates are valid from one day ago on, because a headset's clock may be slow.
 LOCAL_NETWORKS = (
     "127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16", "100.64.0.0/10",
 )  # fmt: skip
-VIRTUAL = r"\d+: (lo|docker|br-|veth|virbr|lxc|cni|podman)"  # network interfaces of containers and virtual machines
+VIRTUAL = r"\d+: (lo|docker|br-|veth|virbr|lxc|cni|podman)"  # interfaces of containers and virtual machines
 MOST_NAMES = 24
 FILES = ("ca.crt", "ca.key", "leaf.crt", "leaf.key", "token")
 
@@ -75,20 +75,20 @@ def addresses() -> list[str]:
         lines = [line for line in text.splitlines() if not re.match(VIRTUAL, line)]
         found = set(re.findall(r"inet (\d+\.\d+\.\d+\.\d+)", "\n".join(lines))) or found
     with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect(("10.255.255.255", 9))  # UDP sends no packet here, but selects the default route.
+        probe.connect(("10.255.255.255", 9))  # Connecting a UDP socket sends no packet, but selects the default route.
         found.add(probe.getsockname()[0])
     return sorted(a for a in found if not a.startswith("127.") and is_local(a))
 
 
 def is_local(text: str) -> bool:
-    """Whether the certificate authority may sign for an IP address."""
+    """Return whether an IP address is in a local network, so that the certificate authority may sign for it."""
     address = ipaddress.ip_address(text)
     return any(address in ipaddress.ip_network(network) for network in LOCAL_NETWORKS)
 
 
 def certificates() -> Certificates:
-    """Return the certificates of the headset page. Certificates that are missing are made. Certificates are renewed 30
-    days before they expire, or when this machine has a new address."""
+    """Return the certificates of the headset page, and make those that are missing. Certificates are renewed 30 days
+    before they expire, or when this machine has a new address."""
     here = folder()
     kept = Certificates(here / "ca.crt", here / "leaf.crt", here / "leaf.key")
     wanted = {*host_names(), "127.0.0.1", *addresses()}
@@ -160,7 +160,7 @@ def _make_leaf(here: Path, names: list[str]) -> None:
 
 
 def _new_key(path: Path) -> None:
-    # The file is created with mode 0600 first, because openssl keeps the mode of an existing file.
+    # The key file is first created with mode 0600, because openssl keeps the mode of an existing file.
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
     _openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", str(path))
 

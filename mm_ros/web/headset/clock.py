@@ -6,14 +6,14 @@ from collections import deque
 from statistics import median
 
 WINDOW_NS = 10_000_000_000
-SLEW = 1e-3  # maximum rate at which the used clock offset changes [s/s]
+SLEW = 1e-3  # maximum rate at which the applied clock offset moves to the estimated offset [s/s]
 LEADS = 180  # number of samples
 
 
 class PageClock:
-    """Clock of a page. The ping with the shortest round trip of the last 10 s gives the clock offset. The error of this
-    offset is at most half of the round trip. The used clock offset follows the estimated offset slowly, so that the
-    intervals between time stamps stay even."""
+    """Clock of a page. The ping with the shortest round trip of the last 10 s gives the clock offset, with an error of
+    at most half of the round trip. The applied clock offset follows the estimated offset slowly, so that the intervals
+    between time stamps stay even."""
 
     def __init__(self) -> None:
         self._pings: deque[tuple[int, int, float]] = deque()  # arrival time, round trip, clock offset of each ping [ns]

@@ -1,7 +1,7 @@
 """Server of the headset page: serves the page and its WebSocket on one port, in its own thread.
 
-A page gets at most one pose for each frame or tick that the page has sent, and at most two poses are on the way to the
-page. Therefore a slow page does not delay other pages, and no messages queue up.
+A page gets one pose for each drawn frame that it has reported, and at most two poses are on the way to the page.
+Therefore a slow page does not delay other pages, and no messages queue up.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ TYPES = {
 }  # fmt: skip
 PAGE_FILES = ("page.js", "page.css", "licenses.txt")
 PAIRING_FILES = ("pair.js", "page.css")
-# Paths that the server offers over Wi-Fi without the token.
+# Paths of the headset page that the server offers over Wi-Fi to requests without the token.
 PUBLIC = ("/", "/pair", "/ca.crt", *(f"/{name}" for name in PAIRING_FILES))
 LIMITS = Limits(message_bytes=wire.LONGEST_BYTES, messages_per_s=500.0, burst=1500.0, clients=16)
 MOST_BAD = 100  # A page is disconnected after this number of malformed messages.
@@ -77,7 +77,7 @@ class Page:
         self.mode = ""
         self.visibility = "visible"
         self.about: dict[str, Any] = {}
-        self.is_page = True  # false for the command `mm_ros headset`, which only reads the status
+        self.is_page = True  # false if the client is the command `mm_ros headset`, not a page
         self.frames: deque[int] = deque(maxlen=256)  # times of arrival
         self.ages_ms: deque[float] = deque(maxlen=90)  # delays between tracker samples and their arrival [ms]
         self.frame: wire.PageFrame | None = None  # the last one
@@ -100,9 +100,9 @@ class HeadsetServer:
         self.code = PairingCode()
         self.accesses = {False: Access(host, self.token, LIMITS), True: Access("0.0.0.0", self.token, LIMITS)}
         self.on_frame: Callable[[Page, wire.PageFrame, int], None] = lambda page, frame, stamp_ns: None
-        # Called with the input of the page that steers the character, or with None when this page disconnects.
+        # Function that receives the input of the page that steers the character, or None when this page disconnects.
         self.on_steering: Callable[[wire.Steering | None], None] | None = None
-        # Called with names of body joints, time stamp in CLOCK_MONOTONIC [ns], and poses (N, 7) as the page sent them.
+        # Function that receives names of body joints, time stamp in CLOCK_MONOTONIC [ns], and unchanged poses (N, 7).
         self.on_body: Callable[[list[str], int, Any], None] | None = None
         self.on_change: Callable[[], None] = lambda: None
         self.actions: Queue[tuple[Page, dict[str, Any]]] = Queue(maxsize=64)
@@ -122,7 +122,7 @@ class HeadsetServer:
     # ---- methods that other threads call
 
     def start(self) -> None:
-        """Start the server. Raise MmRosError if a port is in use or a certificate cannot be made."""
+        """Start the server, or raise MmRosError if a port is in use or a certificate cannot be made."""
         try:
             import websockets.asyncio.server  # noqa: F401
         except ImportError:
@@ -150,8 +150,8 @@ class HeadsetServer:
                 "parameter tracker_bridge.headset_port"
             ) from None
         # Without TCP_NODELAY, the kernel would delay each pose until the page's next frame acknowledges the previous
-        # pose. The option is set on the listening socket and inherited by its connections, because asyncio sets it only
-        # on sockets that name the protocol.
+        # pose. TCP_NODELAY is set on the listening socket and inherited by its connections, because asyncio sets it
+        # only on sockets that name the protocol.
         door.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return door
 
@@ -165,8 +165,7 @@ class HeadsetServer:
         return address("localhost", self.port, self.token)
 
     def wifi_urls(self) -> list[str]:
-        """Return the addresses that a user may type on the headset. The page at these addresses asks for the pairing
-        code."""
+        """Return the addresses that a user types on the headset, where the page asks for the pairing code."""
         return [f"https://{ip}:{self.port + 1}" for ip in certificates.addresses()] if self.wifi else []
 
     @property
@@ -174,14 +173,14 @@ class HeadsetServer:
         return sum(1 for page in tuple(self.pages) if page.is_page)
 
     def show(self, pose: wire.PoseMessage, sequence: int) -> None:
-        """Send the avatar's pose to all pages whose flow control allows it. `sequence` is the number of the tracker
-        frame that the pose belongs to."""
+        """Send the avatar's pose to all pages for which fewer than two poses are on the way. `sequence` is the number
+        of the tracker frame that the pose belongs to."""
         if self._loop is not None and self.pages:
-            with suppress(RuntimeError):  # The event loop of the server may end at this moment.
+            with suppress(RuntimeError):  # RuntimeError: the event loop of the server has just ended.
                 self._loop.call_soon_threadsafe(self._offer, pose, sequence)
 
     def tell(self, status: dict[str, Any]) -> None:
-        """Set the status that all pages show, and send it to the pages."""
+        """Send the status of the graph to all pages, which show it."""
         self._in_loop(self._tell, status)
 
     def answer(self, page: Page, message: dict[str, Any]) -> None:
@@ -207,7 +206,7 @@ class HeadsetServer:
         from websockets.asyncio.server import serve
 
         self._ending = asyncio.Event()
-        # The logger discards messages, because websockets would print a traceback for each bad request.
+        # The messages of the package websockets are discarded, because they contain a traceback for each bad request.
         quiet = logging.getLogger("mm_ros.headset")
         quiet.addHandler(logging.NullHandler())
         quiet.propagate = False
@@ -382,8 +381,8 @@ class HeadsetServer:
         if page is not self.tracker:
             self._grant(page, now_ns)
             return
-        # The pose for this tracker frame is ready within milliseconds. Sending the previous pose now would use up the
-        # page's credit, and every pose would be one frame late.
+        # No pose is sent here: the pose for this tracker frame will be ready within milliseconds. If the previous pose
+        # were sent now, every pose would be one frame late.
         page.credit = min(page.credit + 1, UNDER_WAY)
         if page.clock.known:
             stamp_ns = page.clock.stamp_ns(frame.time_ms, frame.lead_ms, now_ns)
@@ -395,7 +394,7 @@ class HeadsetServer:
             return
         if steering.takes and self.steering is not page:
             self.steering = page
-            self._tell(self._status)  # This message makes all pages show at once which page steers.
+            self._tell(self._status)  # Without this message, pages would show the steering page late.
         if self.steering is page:
             self.on_steering(steering)
 
@@ -502,7 +501,7 @@ class HeadsetServer:
 
 
 class _within:
-    """Replacement for `asyncio.timeout`, which Python 3.10 does not have."""
+    """Replacement for the function `asyncio.timeout`, which Python 3.10 lacks."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds

@@ -23,7 +23,7 @@ VISION_PRO = (
 
 @dataclass
 class Usb:
-    """Result of the connection by USB; `ready` is true if the page was opened on the headset."""
+    """Result of the attempt to open the page by USB; `ready` is true if the page was opened on the headset."""
 
     lines: list[str] = field(default_factory=list)
     ready: bool = False
@@ -63,7 +63,7 @@ def by_usb(port: int, url: str, serial: str = "") -> Usb:
 
 
 def is_forwarded(usb: Usb, port: int) -> bool:
-    """Whether the program adb still forwards the port. The forwarding ends when the USB cable is pulled."""
+    """Return whether adb still forwards the port by USB. The forwarding ends when the USB cable is pulled."""
     return f"tcp:{port}" in (_adb("-s", usb.serial, "reverse", "--list") or "")
 
 
@@ -107,8 +107,8 @@ def qr_code(url: str) -> list[str]:
         return []
     rows = [list(row) for row in segno.make(url, micro=False, error="l").matrix_iter(border=2)]
     rows += [[0] * len(rows[0])] * (len(rows) % 2)
-    # A line of text shows two rows of the QR code. The light squares of the QR code are drawn, because most terminals
-    # are dark.
+    # One line of text shows two rows of the QR code by characters for half blocks. The light squares of the QR code are
+    # drawn, because most terminals are dark.
     blocks = {(1, 1): " ", (1, 0): "▄", (0, 1): "▀", (0, 0): "█"}
     return [
         "".join(blocks[bool(a), bool(b)] for a, b in zip(upper, lower, strict=True))
@@ -136,7 +136,7 @@ def progress(status: dict[str, Any] | None) -> str:
 
 
 def nothing_came(wifi: bool, usb: Usb, port: int) -> list[str]:
-    """Return possible causes if no request of the headset's browser has arrived."""
+    """Return possible causes why no request of the headset's browser has arrived."""
     out = []
     if usb.ready and not is_forwarded(usb, port):
         out.append("the forwarding of adb has vanished (the cable was pulled): start this command again")

@@ -3,16 +3,15 @@
 All numbers are little-endian. Poses are x, y, z, qx, qy, qz, qw as 32-bit floats. Poses of devices are in the WebXR
 space `local-floor` (x right, y up, z back); poses of joints are in the world with the axes of ROS.
 
-The page sends five kinds of messages to the server.
-A frame (112 bytes, or 140 with a transform of the origin) contains one sample of headset and hands.
-A pong (16 bytes) contains the time on the page's clock and answers a ping.
-A tick (4 bytes) of a page that is not tracked reports a drawn frame and requests one pose.
-A steer message (20 bytes) contains the input of keys, gamepad or touch stick.
-A body message (12 bytes, and 28 for each joint) contains the user's body as the headset estimates it, on request.
+The page sends five kinds of messages to the server. The message *frame* (112 bytes, or 140 with a transform of the
+origin) contains one sample of headset and hands. The message *pong* (16 bytes) contains the time on the page's clock
+and answers a ping. By the message *tick* (4 bytes), a page without a tracked headset reports a drawn frame and requests
+one pose. The message *steer* (20 bytes) contains the input of keys, gamepad or touch stick. The message *body* (12
+bytes, and 28 for each joint) contains the user's body as the headset estimates it.
 
-The server sends two kinds of messages to the page.
-A ping (8 bytes) requests the time on the page's clock.
-A pose (44 bytes, and 28 for each joint) contains the avatar's pose. At most one is sent for each frame or tick.
+The server sends two kinds of messages to the page. The message *ping* (8 bytes) requests the time on the page's clock.
+The message *pose* (44 bytes, and 28 for each joint) contains the avatar's pose. At most one pose is sent for each frame
+or tick.
 """
 
 from __future__ import annotations
@@ -55,8 +54,8 @@ class PageFrame(NamedTuple):
     session: int  # random number of the page's WebXR session
     states: tuple[int, int, int]  # state of head, left hand and right hand: LOST, EXTRAPOLATED or TRACKED
     flags: int
-    time_ms: float  # time on the page's clock for which the headset predicted the poses, else the time of the callback
-    lead_ms: float  # predicted time minus the time of the frame's callback
+    time_ms: float  # time on the page's clock that the poses belong to; the headset may predict them
+    lead_ms: float  # time by which the headset predicted the poses ahead of the frame's callback
     logic_ms: float  # time that the page's own code took for the last frame
     poses: tuple[float, ...]  # x, y, z, qx, qy, qz, qw of head, left hand and right hand
     # Pose of the new origin in the old space, if the user was re-centred and the headset reports the transform.
@@ -64,7 +63,7 @@ class PageFrame(NamedTuple):
 
     @property
     def reset(self) -> bool:
-        """Whether the user was re-centred and the headset did not report the transform."""
+        """Whether the user re-centred the play space and the headset did not report the transform."""
         return bool(self.flags & RESET) and self.moved is None
 
 
@@ -72,14 +71,14 @@ class Steering(NamedTuple):
     """Input of a page's keys, gamepad or touch stick, which steers the character."""
 
     sequence: int
-    forward: float  # stick from -1 to 1, in the direction of the camera
+    forward: float  # deflection of the stick away from the camera, from -1 to 1
     left: float
     camera_yaw: float  # direction of the page's camera in the world [rad]
     jog: bool
     sprint: bool
-    strafe: bool  # whether the character faces in the direction of the camera
-    active: bool  # false if the input has stopped, for example because the page is hidden
-    takes: bool  # true for the first input on a page, which then steers the character
+    strafe: bool  # whether the character faces in the camera's direction and walks sideways
+    active: bool  # whether the user gives input; false for example if the page is hidden
+    takes: bool  # whether the user has just begun to steer on this page
 
 
 def read_frame(raw: bytes) -> PageFrame:
@@ -158,7 +157,8 @@ def ping(number: int) -> bytes:
 
 
 class PoseMessage:
-    """Message with the avatar's pose for all pages. `raw` fills in the sequence number, which differs between pages."""
+    """Message with the avatar's pose for all pages. The method `raw` fills in the sequence number, which differs
+    between pages."""
 
     def __init__(
         self, stamp_ns: int, skeleton: int, feet: int, source_from_map: F64, positions: F64, rotations: F64
