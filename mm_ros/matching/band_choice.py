@@ -1,6 +1,7 @@
 """Select a height band of the database by the height of the user's head.
 
-A height band is the set of frames whose head height is within a range. Hysteresis prevents frequent changes of band.
+A height band is the set of frames whose head height is within a range. Hysteresis prevents frequent changes of the
+height band.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ class BandChoice:
     def choose(self, ratio: float, current: str, hysteresis: float) -> str:
         """Return the height band for `ratio`, the head height divided by the standing head height.
 
-        The band differs from `current` only if the ratio has passed a border by more than `hysteresis`. If the database
-        has no height bands, `choose` returns "".
+        The height band differs from `current` only if the ratio has passed a border by more than `hysteresis`. If the
+        database has no height bands, `choose` returns "".
         """
         if not self.names:
             return ""
@@ -53,7 +54,7 @@ class BandChoice:
         return self.names[here]
 
     def heights(self, name: str) -> tuple[float, float]:
-        """Return the lowest and the highest head height of a band, divided by the standing head height."""
+        """Return the lowest and the highest head height of a height band, divided by the standing head height."""
         edges = (-math.inf, *self.borders, math.inf)
         at = self.names.index(name)
         return edges[at], edges[at + 1]

@@ -47,12 +47,13 @@ RETURN_M = 3.0
 
 # A contact begins when its log odds exceed `CONTACT_BEGINS`, and ends when they are below `CONTACT_ENDS`.
 CONTACT_BEGINS, CONTACT_ENDS = 2.0, 1.0
-ANSWER_COST = 3.0  # `ANSWER_COST` is added to `jump_cost`, because the projector finds frames only approximately.
-# The projector is run only once if every feature weight is at least `SAME_WEIGHTS` times its weight in the training.
+# `ANSWER_COST` is added to `jump_cost`, because the projector network finds frames only approximately.
+ANSWER_COST = 3.0
+# The projector network runs only once if every feature weight is at least `SAME_WEIGHTS` times its training weight.
 SAME_WEIGHTS = 0.999
 
 LOOP_SPEEDS = (0.0, 1.2, 2.8)  # Desired speeds of the state machine's loops for standing, walking and running [m/s].
-LOOP_BORDERS, LOOP_HYSTERESIS = (0.3, 2.0), 0.1  # Speeds at which the loop changes, and their hysteresis [m/s].
+LOOP_BORDERS, LOOP_HYSTERESIS = (0.3, 2.0), 0.1  # Speeds at which another loop begins, and their hysteresis [m/s].
 CROSS_FADE_S = 0.25  # Duration of the blend from one loop to the next.
 # Weights of a loop's speed error [per m/s] and of its difference from the usual posture [per m] in the cost of a loop.
 SPEED_COST, DISSIMILARITY_COST = 20.0, 50.0

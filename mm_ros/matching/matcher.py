@@ -50,15 +50,15 @@ class MatcherSettings(RootControlSettings):
         "", "ONNX file of the learned engine, by default the model that comes with mm_ros.", file=".onnx"
     )
     search_interval: float = setting(
-        0.1, "Time between regular searches. With larger values the avatar reacts later to gradual changes.", "s",
+        0.1, "Time between regular searches; with larger values the avatar reacts later to gradual changes.", "s",
         0.0, 10.0,
     )
     quality: float = setting(
-        1.0, "Factor on the weights of all pose features. Larger values make transitions between clips smoother.", "",
+        1.0, "Factor on the weights of all pose features; larger values make transitions between clips smoother.", "",
         0.0, 100.0,
     )
     responsiveness: float = setting(
-        1.0, "Factor on the weights of all trajectory features. With larger values the motion follows the desired "
+        1.0, "Factor on the weights of all trajectory features; with larger values the motion follows the desired "
         "trajectory more closely.", "", 0.0, 100.0,
     )
     weights: str = setting(
@@ -77,11 +77,11 @@ class MatcherSettings(RootControlSettings):
         "all frames."
     )
     margin: float = setting(
-        0.02, "Minimum share by which a jump to another frame must reduce the cost. With larger values jumps are "
+        0.02, "Minimum share by which a jump to another frame must reduce the cost; with larger values jumps are "
         "rarer.", "", 0.0, 1.0
     )
     jump_cost: float = setting(
-        1.0, "Minimum amount by which a jump to another frame must reduce the cost, in addition to `margin`. With "
+        1.0, "Minimum amount by which a jump to another frame must reduce the cost, in addition to `margin`; with "
         "larger values jumps are rarer.", "", 0.0, 1e6
     )
     tempo: float = setting(
@@ -89,11 +89,11 @@ class MatcherSettings(RootControlSettings):
         "at 0 the playback speed is constant.", "", 0.0, 0.5
     )
     exclusion: float = setting(
-        0.3, "Minimum time between the current frame and a frame of the same clip to which playback jumps. Larger "
+        0.3, "Minimum time between the current frame and a frame of the same clip to which playback jumps; larger "
         "values leave fewer frames to jump to.", "s", 0.0, 10.0
     )
     end_margin: float = setting(
-        0.5, "Duration of the last part of each clip, into which playback does not jump. Larger values leave fewer "
+        0.5, "Duration of the last part of each clip, into which playback does not jump; larger values leave fewer "
         "frames to jump to.", "s", 0.0, 10.0, live=False
     )
     feet_weight: float = setting(
@@ -102,31 +102,31 @@ class MatcherSettings(RootControlSettings):
         "of the current pose instead.", "", 0.0, 100.0,
     )
     feet_sigma: float = setting(
-        0.15, "Expected error at which the user's estimated feet have a share of one half in the search. Larger values "
+        0.15, "Expected error at which the user's estimated feet have a share of one half in the search; larger values "
         "give more weight to uncertain estimates of the feet.", "m", 0.01, 10.0,
     )
     band_hysteresis: float = setting(
-        0.02, "Hysteresis of the height bands, as a share of the standing head height. With larger values the head "
-              "must pass the border of a band by a larger distance before the band changes.", "", 0.0, 0.5
+        0.02, "Hysteresis of the height bands, as a share of the standing head height; with larger values the head "
+              "must pass the border of a height band by a larger distance before the band changes.", "", 0.0, 0.5
     )
     abrupt_distance: float = setting(
         0.25,
         "Change of the end of the desired trajectory, relative to the position of the user, after which the matcher "
-        "searches at once. With larger values the avatar reacts later to abrupt changes.",
+        "searches at once; with larger values the avatar reacts later to abrupt changes.",
         "m",
         0.0,
         10.0,
     )
     abrupt_turn: float = setting(
         0.5,
-        "Change of the desired facing since the last search after which the matcher searches at once. "
-        "With larger values the avatar reacts later to abrupt turns.",
+        "Change of the desired facing since the last search after which the matcher searches at once; "
+        "with larger values the avatar reacts later to abrupt turns.",
         "rad",
         0.0,
         7.0,
     )
     abrupt_interval: float = setting(
-        0.0, "Minimum time between a search and the next search that an abrupt change causes. With larger values there "
+        0.0, "Minimum time between a search and the next search that an abrupt change causes; with larger values there "
         "are fewer searches, and the avatar reacts later to abrupt changes.", "s", 0.0, 10.0,
     )
 

@@ -117,8 +117,8 @@ class Player:
         return (self.last - self.row - self.fraction) / self.database.rate
 
     def advance(self, dt: float) -> tuple[float, float, float]:
-        """Advance playback by `dt` seconds. Return the motion of the root (x, y, turn) in its previous axes, scaled to
-        the user's size."""
+        """Advance playback by `dt` seconds. Return the motion of the root (x, y, turn) in the axes of the previous
+        root, scaled to the user's size."""
         frames = self.fraction + dt * self.database.rate
         whole = int(frames)
         row, fraction = self.row + whole, frames - whole

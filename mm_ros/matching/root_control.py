@@ -32,37 +32,37 @@ class RootControlSettings(Settings):
     position_accuracy: float = setting(
         0.1,
         "Maximum distance of the root from the desired position. Values of about 0.1 suit the user's own avatar, and "
-        "0.3 suits the avatars of other people. With larger values the motion is corrected less.",
+        "0.3 suits the avatars of other people; with larger values the motion is corrected less.",
         "m",
         0.0,
         10.0,
     )
     facing_accuracy: float = setting(
-        0.3, "Maximum angle between the yaw of the root and the desired facing. With larger values the motion is "
+        0.3, "Maximum angle between the yaw of the root and the desired facing; with larger values the motion is "
         "corrected less.", "rad", 0.0, 3.2
     )
     position_halflife: float = setting(
-        0.2, "Half-life with which the root is pulled to the desired position. With larger values the root moves to "
+        0.2, "Half-life with which the root is pulled to the desired position; with larger values the root moves to "
         "the desired position more slowly.", "s", 0.01, 10.0
     )
     facing_halflife: float = setting(
-        0.1, "Half-life with which the root is turned to the desired facing. With larger values the root turns more "
+        0.1, "Half-life with which the root is turned to the desired facing; with larger values the root turns more "
         "slowly.", "s", 0.01, 10.0
     )
     pull_share: float = setting(
-        0.2, "Maximum speed of the pull, divided by the speed of the root. With larger values the root follows faster "
+        0.2, "Maximum speed of the pull, divided by the speed of the root; with larger values the root follows faster "
         "and the feet slide more.", "", 0.0, 10.0
     )
     synchronization: float = setting(
         0.5,
         "With `root_mode` 'synchronization' (Karst 2023), the root moves by this share of its distance to the desired "
-        "position and facing in each 1/60 s. With larger values the root follows faster.",
+        "position and facing in each 1/60 s; with larger values the root follows faster.",
         "",
         0.0,
         1.0,
     )
     jump_halflife: float = setting(
-        0.03, "Half-life with which the velocity of the root changes after a jump between clips. Larger values make "
+        0.03, "Half-life with which the velocity of the root changes after a jump between clips; larger values make "
         "jumps smoother.", "s", 0.0, 1.0
     )
     steered_position_accuracy: float = like(

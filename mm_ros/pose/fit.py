@@ -120,8 +120,7 @@ def _bend_arm(body: Any, point: Row, last: int) -> Vec:
 
 @njit
 def _add_point(a: Any, b: Any, missing: Row, turn_arm: Row, bend_arm: Row, weight: float) -> None:
-    """Add the three equations of a point that moves with the shift of the hips, and turns with hips and spine at two
-    lever arms."""
+    """Add the three equations of a point that follows the shift of the hips and the rotations of hips and spine."""
     row = np.zeros(UNKNOWNS)
     for k in range(3):
         row[:] = 0.0

@@ -20,46 +20,46 @@ class PostSettings(Settings):
         choices=("spring", "quintic"),
     )  # fmt: skip
     blend_halflife: float = setting(
-        0.1, "Half-life of the offset after a jump between clips, if `blend` is `spring`. Larger values make blends "
+        0.1, "Half-life of the offset after a jump between clips, if `blend` is `spring`; larger values make blends "
              "slower", "s", 0.0, 2.0
     )
     blend_time: float = setting(
-        0.3, "Maximum duration of the blend after a jump between clips, if `blend` is `quintic`. Larger values make "
+        0.3, "Maximum duration of the blend after a jump between clips, if `blend` is `quintic`; larger values make "
              "blends slower", "s", 0.01, 3.0
     )
     foot_lock: bool = setting(True, "Lock standing feet to a fixed place on the floor")
     lock_speed: float = setting(
-        1.5, "Maximum speed of the toe at which a foot is locked. Larger values lock feet earlier", "m/s", 0.0, 5.0
+        1.5, "Maximum speed of the toe at which a foot is locked; larger values lock feet earlier", "m/s", 0.0, 5.0
     )
     lock_halflife: float = setting(
         0.015,
-        "Half-life with which a foot approaches its locked place. With larger values a landing foot glides longer",
+        "Half-life with which a foot approaches its locked place; with larger values a landing foot glides longer",
         "s", 0.0, 1.0,
     )
     release_time: float = setting(
         0.25,
-        "Duration of the blend from a released foot to the foot of the played motion. Larger values make the blend "
+        "Duration of the blend from a released foot to the foot of the played motion; larger values make the blend "
         "slower",
         "s", 0.01, 1.0,
     )
     release_distance: float = setting(
         0.2,
-        "Distance between the locked place and the toe in the played motion at which a foot is released. Larger values "
+        "Distance between the locked place and the toe in the played motion at which a foot is released; larger values "
         "keep feet locked longer",
         "m", 0.0, 1.0,
     )
     release_angle: float = setting(
-        40.0, "Angle between the locked foot and the foot in the played motion at which the foot is released. Larger "
+        40.0, "Angle between the locked foot and the foot in the played motion at which the foot is released; larger "
               "values keep feet locked longer", "deg", 0.0, 180.0
     )
     step_time: float = setting(
         0.25,
-        "Duration of a corrective step, with which a released foot moves to its place in the played motion. Larger "
+        "Duration of a corrective step, with which a released foot moves to its place in the played motion; larger "
         "values make these steps slower",
         "s", 0.05, 1.0,
     )
     step_height: float = setting(
-        0.05, "Maximum height of the foot in a corrective step. Larger values lift the foot higher", "m", 0.0, 0.3
+        0.05, "Maximum height of the foot in a corrective step; larger values lift the foot higher", "m", 0.0, 0.3
     )
     hold_feet: bool = setting(
         True, "Lock and release feet by the user's estimated contacts instead of the contacts of the played motion"
@@ -69,7 +69,7 @@ class PostSettings(Settings):
         "are nearer to the estimated feet; with 0 they follow only the played motion", "", 0.0, 1.0,
     )
     certain_feet: float = setting(
-        0.2, "Expected error at which an estimated foot has half of the share `follow_feet`. Larger values give more "
+        0.2, "Expected error at which an estimated foot has half of the share `follow_feet`; larger values give more "
              "weight to uncertain estimates of the feet",
         "m", 0.01, 10.0,
     )
@@ -78,17 +78,17 @@ class PostSettings(Settings):
     extra_trackers: bool = setting(True, "Follow the body trackers whose mounting was measured")
     hips_reach: float = setting(
         0.3,
-        "Maximum horizontal shift of the hips toward the headset. With larger values the hips follow farther",
+        "Maximum horizontal shift of the hips toward the headset; with larger values the hips follow farther",
         "m", 0.0, 1.0,
     )
     lean_limit: float = setting(
         9.0,
-        "Maximum lean added to the torso toward the headset. With larger values the torso leans more",
+        "Maximum lean added to the torso toward the headset; with larger values the torso leans more",
         "deg", 0.0, 45.0,
     )
     tracker_fade: float = setting(
         0.3,
-        "Duration of the blend of a limb when its tracker is lost or found. Larger values make the blend slower",
+        "Duration of the blend of a limb when its tracker is lost or found; larger values make the blend slower",
         "s", 0.0, 2.0,
     )
     posture: str = setting(

@@ -45,7 +45,7 @@ TRACKED_CONTACT = 0.5  # A foot with a tracker touches down when its probability
 
 
 class StepModel(Protocol):
-    """Step network, which is run once per tick of 1/60 s.
+    """Step network, which is run at time steps (ticks) of 1/60 s.
 
     The network maps inputs (1, INPUTS) float32 and its state to outputs (1, OUTPUTS) float32 and its new state.
     """
@@ -65,7 +65,7 @@ class StepSettings(Settings):
         "", "ONNX file of the step network, by default the network that comes with mm_ros.", live=False
     )
     touchdown_threshold: float = setting(
-        0.5, "Probability of standing above which the touchdown of a lifted foot is reported. With larger values "
+        0.5, "Probability of standing above which the touchdown of a lifted foot is reported; with larger values "
         "touchdowns are reported later, and more touchdowns are missed.", "", 0.05, 0.95
     )
 
@@ -250,7 +250,7 @@ def in_room(out: F64, at: F64, height: float, age: float, feet: F64, ahead: F64)
     """Convert the outputs `out` (OUTPUTS,) of the step network to room coordinates, and write them to `feet` and
     `ahead`.
 
-    The network computed `out` at its last tick, `age` seconds ago, from the input channels `at`. `feet` (2, 10) has the
+    The network computed `out` in its last run, `age` seconds ago, from the input channels `at`. `feet` (2, 10) has the
     layout of `FeetEstimate.numbers`. Each row of `ahead` (3, 5) contains the predicted shift of the hips (x, y), the
     expected error of this shift, the predicted yaw, and the expected error of the yaw.
     """

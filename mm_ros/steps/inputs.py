@@ -1,9 +1,9 @@
 """Compute the inputs of the step network at 60 Hz, with the same compiled code in training and in live use.
 
 The function `channels_of` converts one tracker frame to 14 numbers, called channels. The channels are interpolated
-linearly to ticks of 60 Hz, so that tracker sources of 15 to 120 Hz give the same inputs. All inputs are in the axes of
-the headset's heading, and lengths are divided by the standing height. The rotation of the controllers is not an input,
-so it does not matter how the user holds them.
+linearly to time steps of 1/60 s, so that tracker sources of 15 to 120 Hz give the same inputs. All inputs are in the
+axes of the headset's heading, and lengths are divided by the standing height. The rotation of the controllers is not an
+input, so it does not matter how the user holds them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ BLOCKS: tuple[tuple[str, int], ...] = (
 )
 INPUTS = sum(n for _, n in BLOCKS)
 
-# Indices in the array `memory` of the numbers that `inputs_step` stores from one tick to the next.
+# Indices in the array `memory` of the numbers that `inputs_step` stores from one time step to the next.
 _STARTED, _LAST, _EMA = 0, 1, 1 + CHANNELS
 _YAW_MEAN = _EMA + 6
 _AXES_YAW = _YAW_MEAN + 1
@@ -126,7 +126,7 @@ def _band(memory: F64, at: int, x: float, low_hz: float, high_hz: float, dt: flo
 
 @njit
 def inputs_step(channels: F64, height: float, memory: F64, out: F64) -> None:
-    """Write the inputs of the step network at one tick to `out` (INPUTS,), and update `memory` (MEMORY,)."""
+    """Write the inputs of the step network for one time step to `out` (INPUTS,), and update `memory` (MEMORY,)."""
     dt = TICK_S
     first = memory[_STARTED] == 0.0
     scale = 1.0 / height

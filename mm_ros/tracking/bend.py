@@ -137,7 +137,7 @@ def bent_share(pitch: float, drop: float, forward: float, above: float) -> float
 def bend_step(
     b: Any, dt: float, positions: Any, rotations: Any, state: Any, head_height: float, standing: float, yaw: float
 ) -> None:
-    """Do the work of `Bend.step` on its memory `b` and on the arrays of a `TrackerFrame`."""
+    """Update the memory `b` of the class `Bend` by the arrays of a `TrackerFrame`."""
     ahead = quat.rotate(quat.get4(rotations, HEAD_ROLE), (1.0, 0.0, 0.0))
     pitch = -math.asin(_within(ahead[2], (-1.0, 1.0)))
     fresh = b[READY] == 0.0

@@ -140,7 +140,7 @@ class CalibrationSettings(Settings):
         3.0, "Time for which the user must stand still for the service `calibrate`.", "s", 0.5, 20.0
     )
     still_m: float = setting(
-        0.03, "Radius within which the head must stay for the service `calibrate`. With a larger `still_m` the user "
+        0.03, "Radius within which the head must stay for the service `calibrate`; with a larger `still_m` the user "
         "may sway more.", "m", 0.001, 0.2
     )
     level_rad: float = setting(

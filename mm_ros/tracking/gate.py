@@ -53,7 +53,7 @@ class GateSettings(Settings):
     )
     rest_halflife_s: float = setting(
         0.06,
-        "Half-life of the velocity while a tracker is extrapolated. With a larger half-life the extrapolated pose "
+        "Half-life of the velocity while a tracker is extrapolated; with a larger half-life the extrapolated pose "
         "moves farther.",
         "s", 0.01, 1.0,
     )
@@ -63,34 +63,34 @@ class GateSettings(Settings):
     )
     confirm_s: float = setting(
         0.05,
-        "Time for which a device must stay at a new position after a jump until the new position is accepted. A larger "
+        "Time for which a device must stay at a new position after a jump until the new position is accepted; a larger "
         "`confirm_s` rejects longer disturbances.",
         "s", 0.0, 0.5,
     )
     blend_halflife_s: float = setting(
         0.06,
-        "Half-life of the difference between output and device while the output blends to a new pose. With a larger "
+        "Half-life of the difference between output and device while the output blends to a new pose; with a larger "
         "half-life the blend is smoother.",
         "s", 0.01, 1.0,
     )
     blend_speed: float = setting(
         0.7,
-        "Maximum speed of the output while it blends to a new pose. With a larger `blend_speed` the blend is shorter.",
+        "Maximum speed of the output while it blends to a new pose; with a larger `blend_speed` the blend is shorter.",
         "m/s", 0.1, 10.0,
     )
     blend_turn_speed: float = setting(
-        4.0, "Maximum turn rate that a blend to a new pose adds to the output. With a larger "
+        4.0, "Maximum turn rate that a blend to a new pose adds to the output; with a larger "
              "`blend_turn_speed` the blend is shorter.", "rad/s", 0.5, 50.0
     )
     jump_m: float = setting(
         0.028,
-        "Distance of a sample from the expected position that is always accepted. A larger `jump_m` accepts larger "
+        "Distance of a sample from the expected position that is always accepted; a larger `jump_m` accepts larger "
         "jumps.",
         "m", 0.0, 1.0,
     )
     jump_rad: float = setting(
         0.7,
-        "Angle of a sample to the expected rotation that is always accepted. A larger `jump_rad` accepts larger jumps.",
+        "Angle of a sample to the expected rotation that is always accepted; a larger `jump_rad` accepts larger jumps.",
         "rad", 0.0, 3.2,
     )
     acceleration: float = setting(
@@ -106,7 +106,7 @@ class GateSettings(Settings):
     )
     velocity_window_s: float = setting(
         0.06,
-        "Duration of the samples to which velocities are fitted. With a larger duration velocities are smoother, but "
+        "Duration of the samples to which velocities are fitted; with a larger duration velocities are smoother, but "
         "follow changes later.",
         "s", 0.01, 0.5,
     )

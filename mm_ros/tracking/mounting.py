@@ -86,7 +86,7 @@ class MountingSettings(Settings):
         "file are used."
     )
     mounting_memory: float = setting(
-        60.0, "Maximum time over which the mounting of a body tracker is averaged. With a larger `mounting_memory` the "
+        60.0, "Maximum time over which the mounting of a body tracker is averaged; with a larger `mounting_memory` the "
         "mounting is steadier, but follows a slipping strap later.", "s", 5.0, 600.0
     )
 
@@ -341,7 +341,7 @@ class MountingStage:
             state=frame.state[order], sampled_ns=frame.sampled_ns[order],
         )  # fmt: skip
 
-    # ---- texts for the user
+    # ---- user texts
 
     def places(self) -> dict[str, str]:
         """Return the place of each measured body tracker in words, by role."""

@@ -37,7 +37,7 @@ WALKED_S, USUALLY = 3.0, 4.0
 # If the time in a lower cluster divided by the time in the highest cluster exceeds USUAL, the lower cluster is the
 # standing height; above UNUSUAL the standing height is uncertain.
 USUAL, UNUSUAL = 1.5, 0.4
-# standard deviations [m] that are added if the highest cluster may be due to tiptoe, or to a raised place
+# standard deviations [m] that are added if the highest cluster of heights may be due to tiptoe, or to a raised place
 TIPTOE_SIGMA, CLIMBED_SIGMA = 0.05, 0.10
 
 TALLEST_SEAT = 1.36  # height of the headset of a tall adult on a chair [m]; a higher headset means standing
@@ -54,8 +54,8 @@ class StandingHeight:
 
     height: float
     sigma: float
-    seconds: float  # time that the head spent in the cluster
-    walked: float  # time of walking in the cluster, s
+    seconds: float  # time that the head spent in the cluster of heights
+    walked: float  # time of walking in the cluster of heights, s
     reach: float  # largest distance from headset to grip, m
 
     def stands(self, floor: float) -> bool:
@@ -124,8 +124,8 @@ class HeightDistribution:
     def estimate(self, highest: float = math.inf) -> StandingHeight | None:
         """Return the highest cluster that lasted long enough, unless the user spent far more time in a lower cluster.
 
-        If the highest cluster is slightly above the usual cluster, the user stood on tiptoe. If the highest cluster is
-        far above the cluster in which the user walks, the user stood on a stool or stairs.
+        If the highest cluster of heights is slightly above the usual cluster, the user stood on tiptoe. If the highest
+        cluster of heights is far above the cluster in which the user walks, the user stood on a stool or stairs.
         Heights above `highest` [m] are ignored.
         """
         width = round(CLUSTER / BIN)

@@ -42,35 +42,35 @@ from mm_ros.trajectory.lean import Lean, lean_settle, lean_step
 @dataclass(frozen=True)
 class TrajectorySettings(Settings):
     velocity_halflife: float = setting(
-        0.06, "Half-life of the velocity smoothing. A larger half-life makes the velocity smoother, but delays it.",
+        0.06, "Half-life of the velocity smoothing; a larger half-life makes the velocity smoother, but delays it.",
         "s", 0.001, 2.0,
     )
     facing_halflife: float = setting(
-        0.05, "Half-life of the facing smoothing while the facing is certain. A larger half-life delays the facing.",
+        0.05, "Half-life of the facing smoothing while the facing is certain; a larger half-life delays the facing.",
         "s", 0.001, 2.0,
     )
     facing_lead: float = setting(
-        1.0, "Share of the delay by `facing_halflife` that is compensated. With a larger share the facing overshoots "
+        1.0, "Share of the delay by `facing_halflife` that is compensated; with a larger share the facing overshoots "
              "more.", "", 0.0, 3.0
     )
     lead: float = setting(
-        1.0, "Share of the delay by `velocity_halflife` that is compensated. With a larger share the velocity "
+        1.0, "Share of the delay by `velocity_halflife` that is compensated; with a larger share the velocity "
              "overshoots more.", "", 0.0, 3.0
     )
     trend: float = setting(
-        0.8, "Share of the current velocity in the predicted velocity. With a larger share the prediction follows a "
+        0.8, "Share of the current velocity in the predicted velocity; with a larger share the prediction follows a "
              "change of speed earlier.", "", 0.0, 2.0
     )
     trend_halflife: float = setting(
-        0.2, "Half-life of the averaged part of the predicted velocity. A larger half-life makes the prediction "
+        0.2, "Half-life of the averaged part of the predicted velocity; a larger half-life makes the prediction "
              "smoother.", "s", 0.01, 5.0
     )
     lateral: float = setting(
-        0.9, "Share of the slow average (`lateral_halflife`) in the predicted lateral velocity. With a larger share "
+        0.9, "Share of the slow average (`lateral_halflife`) in the predicted lateral velocity; with a larger share "
              "less sway of the head is predicted.", "", 0.0, 1.0
     )
     lateral_halflife: float = setting(
-        0.8, "Half-life of the slow average of the lateral velocity, whose share is `lateral`. With a larger half-life "
+        0.8, "Half-life of the slow average of the lateral velocity, whose share is `lateral`; with a larger half-life "
              "sidesteps are predicted later.", "s", 0.01, 5.0
     )
     learned_ahead: float = setting(
@@ -84,35 +84,35 @@ class TrajectorySettings(Settings):
         "", 0.0, 1.0,
     )
     turn_persistence: float = setting(
-        0.3, "Time constant with which the turn rate decays in the prediction. A larger time constant predicts longer "
+        0.3, "Time constant with which the turn rate decays in the prediction; a larger time constant predicts longer "
              "turns.", "s", 0.01, 100.0
     )
     turn_halflife: float = setting(
-        0.15, "Half-life of the smoothed turn rate in the prediction. With a larger half-life turns are predicted "
+        0.15, "Half-life of the smoothed turn rate in the prediction; with a larger half-life turns are predicted "
               "later.", "s", 0.001, 2.0
     )
     still_speed: float = setting(
         0.15,
-        "Maximum speed at which a body at its standing place counts as standing. With a larger `still_speed` more sway "
+        "Maximum speed at which a body at its standing place counts as standing; with a larger `still_speed` more sway "
         "is ignored.",
         "m/s", 0.0, 1.0,
     )
     moving_speed: float = setting(
-        0.4, "Speed above which the body certainly walks. With a larger `moving_speed` slow walks are predicted less.",
+        0.4, "Speed above which the body certainly walks; with a larger `moving_speed` slow walks are predicted less.",
         "m/s", 0.01, 3.0,
     )
     still_distance: float = setting(
-        0.05, "Maximum distance from the standing place at which a slow body counts as swaying, not as walking. With a "
+        0.05, "Maximum distance from the standing place at which a slow body counts as swaying, not as walking; with a "
               "larger `still_distance` more sway is ignored.", "m", 0.0, 1.0
     )
     moving_distance: float = setting(
         0.12,
-        "Distance from the standing place above which a slow body certainly walks. With a larger "
+        "Distance from the standing place above which a slow body certainly walks; with a larger "
         "`moving_distance` slow steps are predicted later.",
         "m", 0.01, 1.0,
     )
     still_halflife: float = setting(
-        1.0, "Half-life with which the standing place follows the body. With a larger half-life slow steps are "
+        1.0, "Half-life with which the standing place follows the body; with a larger half-life slow steps are "
              "predicted earlier.", "s", 0.01, 10.0
     )
 

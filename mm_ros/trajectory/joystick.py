@@ -27,15 +27,15 @@ class JoystickSettings(Settings):
         4.0, "Speed of the avatar at full stick deflection while the sprint button is held.", "m/s", 0.1, 12.0
     )
     dead_zone: float = setting(
-        0.15, "Share of the full stick deflection that has no effect. With a larger `dead_zone` more small "
+        0.15, "Share of the full stick deflection that has no effect; with a larger `dead_zone` more small "
               "deflections are ignored.", "", 0.0, 0.9
     )
     velocity_halflife: float = setting(
-        0.15, "Half-life with which the velocity follows the stick. With a larger half-life the avatar reacts later.",
+        0.15, "Half-life with which the velocity follows the stick; with a larger half-life the avatar reacts later.",
         "s", 0.01, 2.0,
     )
     facing_halflife: float = setting(
-        0.12, "Half-life with which the facing follows the stick. With a larger half-life the avatar turns later.",
+        0.12, "Half-life with which the facing follows the stick; with a larger half-life the avatar turns later.",
         "s", 0.01, 2.0,
     )
 

@@ -26,11 +26,11 @@ class PathSettings(Settings):
         1.2, "Speed along the path at the key points for which `speeds` has no entry.", "m/s", 0.05, 8.0
     )
     acceleration: float = setting(
-        1.5, "Maximum acceleration along the path. With a larger acceleration the character starts and stops faster.",
+        1.5, "Maximum acceleration along the path; with a larger acceleration the character starts and stops faster.",
         "m/s²", 0.1, 20.0,
     )
     cornering: float = setting(
-        2.0, "Maximum acceleration across the path. With a larger acceleration the character walks faster in bends.",
+        2.0, "Maximum acceleration across the path; with a larger acceleration the character walks faster in bends.",
         "m/s²", 0.1, 20.0,
     )
     speeds: tuple[float, ...] = setting(

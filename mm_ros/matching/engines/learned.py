@@ -38,7 +38,7 @@ class LearnedNetworks(Protocol):
     """
 
     digest: MotionDatabase
-    weights: F32  # (D,) feature weights with which the projector was trained
+    weights: F32  # (D,) feature weights with which the projector network was trained
 
     def project(self, query_and_condition: F32) -> F32:
         """Return the state that is nearest to a query of D numbers among the frames that a condition of C numbers
@@ -216,14 +216,14 @@ class LearnedSource:
         return max(heights[0] - ratio, ratio - heights[1], 0.0)
 
     def _answer(self, ask: SearchRequest) -> tuple[F32, float]:
-        """Return the state that the projector finds, and the cost of this state.
+        """Return the state that the projector network finds, and the cost of this state.
 
-        The projector finds the nearest state for the feature weights of its training. If the settings `quality`,
-        `responsiveness` or `weights` give other weights, the projector runs again with a modified query. Let w be the
-        weights of the training, s the result of `share_of` (at most 1), q the query and x the state found so far. For
-        every state y, Σ w s (q - y)² is at most Σ w (x + s (q - x) - y)² plus a constant, with equality at y = x, so
-        that an exact answer to the query x + s (q - x) costs no more than x. A longer step toward q may reduce the cost
-        faster or not at all, so longer steps are tried first.
+        The projector network finds the nearest state for the feature weights of its training. If the settings
+        `quality`, `responsiveness` or `weights` give other weights, the projector runs again with a modified query. Let
+        w be the weights of the training, s the result of `share_of` (at most 1), q the query and x the state found so
+        far. For every state y, Σ w s (q - y)² is at most Σ w (x + s (q - x) - y)² plus a constant, with equality at y =
+        x, so that an exact answer to the query x + s (q - x) costs no more than x. A longer step toward q may reduce
+        the cost faster or not at all, so longer steps are tried first.
         """
         share = share_of(ask.weights, self.networks.weights)
         found = self.networks.project(self._projector_input(ask.query, ask.mask)).copy()

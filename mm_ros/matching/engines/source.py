@@ -73,8 +73,8 @@ class PoseSource(Protocol):
     def set_scale(self, scale: float) -> None: ...
 
     def advance(self, dt: float) -> tuple[float, float, float]:
-        """Advance playback by `dt` seconds. Return the motion of the root (x, y, turn) in its previous axes, scaled to
-        the user's size."""
+        """Advance playback by `dt` seconds. Return the motion of the root (x, y, turn) in the axes of the previous
+        root, scaled to the user's size."""
 
     def root_velocity(self) -> F64: ...
 
@@ -192,7 +192,7 @@ class SearchSource:
             return True
         ratio = float(self.database.head_height_ratio[current])
         if ask.heights != ANY_HEIGHT and ask.heights[0] + fitted.BAND_EDGE < ratio < ask.heights[1] - fitted.BAND_EDGE:
-            # The head is well within the heights of the band, but the posture differs, such as bending on tiptoe.
+            # The head is well within the height band, but the posture differs, such as bending on tiptoe.
             return False
         near = abs(ratio - ask.height_ratio) < fitted.BAND_LEEWAY
         return near and self._out_of_band_s < ask.band_grace_s and self._fits(ask.tags, current)

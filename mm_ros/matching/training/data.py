@@ -85,7 +85,7 @@ class Drawing:
 
 @dataclass
 class Questions:
-    """Inputs of the projector, and the frames that the exact search finds for them."""
+    """Inputs of the projector network, and the frames that the exact search finds for them."""
 
     inputs: F32  # (Q, D + C) query and condition
     answers: I64  # (Q,) index of the found frame in the database

@@ -17,9 +17,9 @@ from mm_ros.matching.training.networks import Layers, Sizes
 from mm_ros.matching.training.pose import least_squares
 
 WINDOW = 20
-# Weights of the stepper's errors in features, latent numbers and their rates in the training loss.
+# Weights of the stepper network's errors in features, latent numbers and their rates in the training loss.
 FEATURE, LATENT, FEATURE_SPEED, LATENT_SPEED = 2.0, 4.0, 0.4, 0.8
-# Noise of `START_NOISE` times the standard deviation of the states teaches the stepper to return to the motion.
+# Noise of `START_NOISE` times the standard deviation of the states teaches the stepper network to return to the motion.
 START_NOISE = 0.06
 
 

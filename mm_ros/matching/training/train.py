@@ -49,7 +49,7 @@ class Options:
     projector_batch: int = 256
     learning_rate: float = 1e-3
     last_rate: float = 1e-5
-    pool: int = 100_000  # number of queries that are drawn at once for the projector
+    pool: int = 100_000  # number of queries that are drawn at once for the projector network
     visits: int = 12  # number of times that each query is used, because the exact search takes longer than a step
     threads: int = 1
 

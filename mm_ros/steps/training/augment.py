@@ -27,7 +27,7 @@ from mm_ros.steps.training.data import (
 )
 from mm_ros.tracking.calibration import HEADSET_IN_HEAD
 
-EVENT_HALF_TICKS = 2  # Up to `EVENT_HALF_TICKS` ticks before and after a touchdown are labelled as a touchdown, too.
+EVENT_HALF_TICKS = 2  # `EVENT_HALF_TICKS` time steps before and after a touchdown are labelled as a touchdown, too.
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Augmentation:
 class Window:
     """Inputs (T, INPUTS) and targets of one window of motion.
 
-    The training loss counts the ticks with `valid` (T,), and the predictions of the hips with `ahead_valid` (T, 3).
+    The loss counts the time steps with `valid` (T,), and the predictions of the hips with `ahead_valid` (T, 3).
     """
 
     inputs: F32
@@ -362,8 +362,8 @@ def _targets(shown: F64, c: F64, speed: F64, height: float, valid: F64, ticks: i
     shift = c[later][..., HIPS_XY] - c[:ticks, None, HIPS_XY]
     flat = np.concatenate([shift, np.zeros((*shift.shape[:2], 1))], axis=-1)
     facing = c[later, FACING] - heading[:, None]
-    # The loss ignores the first ticks, when the network's memory is still empty, and the ends of clips, where the pose
-    # is repeated.
+    # The loss ignores the first time steps, when the network's memory is still empty, and the ends of clips, where the
+    # pose is repeated.
     judged = valid[:ticks].copy()
     judged[:10] = 0
     end = int(valid.sum())

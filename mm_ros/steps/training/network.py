@@ -122,7 +122,7 @@ def network_of(path: Path) -> StepNetwork:
 
 
 def onnx_of(network: StepNetwork, metadata: dict[str, str]) -> bytes:
-    """Return the content of an ONNX file that runs the network for one tick.
+    """Return the content of an ONNX file that runs the step network for one time step.
 
     The graph maps inputs (1, INPUTS) and the state (2, 1, units) to outputs (1, OUTPUTS) and the new state.
     """

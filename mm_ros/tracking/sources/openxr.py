@@ -65,7 +65,7 @@ class OpenXrSource(Source):
             return f"the OpenXR runtime has not answered for {silent_s:.0f} s; restart the runtime"
         return self._trouble
 
-    # ---- methods that run in the thread of OpenXR
+    # ---- OpenXR thread
 
     def _run(self) -> None:
         while not self._stop.is_set():

@@ -85,7 +85,7 @@ class WebXrSource(Source):
             return SILENT.get(tracker.visibility, why)
         return ""
 
-    # ---- methods that run in the thread of the server
+    # ---- server thread
 
     def _take(self, page: Page, frame: PageFrame, stamp_ns: int) -> None:
         out = tracker_frame(frame, stamp_ns)
