@@ -2,9 +2,9 @@
 
 The height of the head alone does not distinguish bent knees from a bent back. The bent back causes a share of the drop
 of the head: L (1 − cos lean), where L is the length from hips to head and the lean is the angle of the line from hips
-to head. The bent knees cause the rest of the drop. A person who looks down and whose hands are low usually bends the
-back, and a person who looks ahead the knees. The share of the bent back is a logistic function of these values that was
-fitted to motion captures of the CMU database (docs/pose.md).
+to head. The bent knees cause the rest of the drop of the head. A person who looks down and whose hands are low usually
+bends the back, and a person who looks ahead the knees. The share of the bent back is a logistic function of pitch, drop
+and hands, fitted to motion captures of the CMU database (docs/pose.md).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mm_ros.maths.springs import damp
 # standing user.
 HIPS_TO_HEAD = 0.40  # length from the hips to the head joint, as a share of the standing height
 BENT_FROM = 0.035  # minimum drop of the head that counts as bending, because the head also drops in a walk
-SOFT = 0.04  # half of a drop of the head by `SOFT` counts as bending
+SOFT = 0.04  # of a drop of the head by `SOFT`, half counts as bending
 LARGEST_DROP = 0.9  # maximum drop of the head, as a share of the standing height
 # Weights of the inputs of the logistic function. The inputs are 1, the downward pitch of the head [rad], the drop of
 # the head, the product of pitch and drop, the position of the hands forward of the head, above the head, and both
@@ -187,7 +187,7 @@ def _hands(positions: Any, state: Any, standing: float, yaw: float) -> Vec:
             mean = quat.add(mean, quat.sub(quat.get3(positions, r), quat.get3(positions, HEAD_ROLE)))
             seen += 1
     x, y, z = quat.scale(mean, 1.0 / (max(seen, 1) * standing))
-    laid_down = math.hypot(x, y) > 0.6 or z < -0.9  # controllers at this distance are not in the hands
+    laid_down = math.hypot(x, y) > 0.6 or z < -0.9  # controllers far from the head are not in the hands
     if seen == 0 or laid_down:
         return NEUTRAL[0], NEUTRAL[1], UNSEEN_HALFLIFE_S
     return x * math.cos(yaw) + y * math.sin(yaw), z, HANDS_HALFLIFE_S

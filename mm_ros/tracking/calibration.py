@@ -74,7 +74,7 @@ def avatar_segments(calibration: Calibration, skeleton: Skeleton) -> Segments:
 
 
 def standing_headset_height(skeleton: Skeleton) -> float:
-    """Return the height of the headset on a standing person with this skeleton [m]."""
+    """Return the height of the headset [m] on a standing person with the given skeleton."""
     return float(skeleton.rest_positions()[HEAD, 2]) + HEADSET_IN_HEAD[2]
 
 
@@ -91,7 +91,7 @@ def from_standing_height(
 
 
 def from_skeleton(skeleton: Skeleton, user: str = "default") -> Calibration:
-    """Return the calibration of a user with exactly this skeleton."""
+    """Return the calibration of a user with exactly the given skeleton."""
     return from_standing_height(standing_headset_height(skeleton), user)
 
 
@@ -100,7 +100,7 @@ def from_skeleton(skeleton: Skeleton, user: str = "default") -> Calibration:
 SEATED_TO_STANDING = 0.42  # height of the eyes of a standing person minus that of a sitting person [m]
 LOWEST, HIGHEST = 0.8, 2.3  # limits of the plausible height of a standing user's headset [m]
 JUDGED_EVERY_NS = 200_000_000
-# Smaller corrections of the arm span [m] are not published, because each correction changes the avatar's skeleton.
+# Corrections of the arm span below SPAN_REFINED [m] are not published, because each changes the avatar's skeleton.
 SPAN_REFINED = 0.04
 CONTROLLER_RADIUS = 0.03  # height of the grip of a controller that lies on the floor [m]
 HIGHEST_FLOOR = 0.15  # height above the floor of the source [m] from which on a lying controller is on a shelf
@@ -118,7 +118,7 @@ GAP_S = 3.0  # time without a tracked headset after which another person may wea
 DOUBTFUL_SIGMA = 0.05  # minimum standard deviation of a doubtful height, which does not replace a known height
 UNKNOWN_SIGMA, SEATED_SIGMA, STILL_SIGMA = 0.10, 0.08, 0.01
 SOURCE_FLOOR_SIGMA, MEASURED_FLOOR_SIGMA, SPAN_SIGMA, REACH_SPAN_SIGMA = 0.03, 0.01, 0.03, 0.08
-# Smaller corrections of the height [m] are not published, because each correction changes the avatar's skeleton.
+# Corrections of the height below REFINED [m] are not published, because each changes the avatar's skeleton.
 REFINED = 0.02
 ANOTHER = 0.05  # minimum difference of the standing height before and after a gap that shows another person [m]
 SEATED_S, LOWEST_SEATED = 4.0, 0.9  # minimum time [s] and minimum height of the headset [m] of a user who sits
@@ -192,7 +192,7 @@ class Stand:
 
     height: float  # median height of the headset in the room of the source [m]
     strayed: float  # diagonal of the bounding box of the headset's positions [m]
-    pitch: float  # largest absolute pitch, rad
+    pitch: float  # largest absolute pitch of the headset, rad
     yaw: float
     seconds: float
 
@@ -361,7 +361,8 @@ class Calibrator:
         return 0.0 if self.current.floor_sigma <= SOURCE_FLOOR_SIGMA else self.current.floor_sigma
 
     def _take(self, stood: float, height: float, sigma: float, seconds: float) -> None:
-        """Accept a measured height if no height is known, if it is clearly better, or if another person is measured."""
+        """Accept a measured height if no height is known, if the measured one is clearly better, or for another person.
+        """
         now, s, note = self.current, self.settings, ""
         if now.calibrated:
             away = abs(height - now.head_height)
@@ -371,7 +372,7 @@ class Calibrator:
                 self._after_gap = False
                 if away <= ANOTHER:
                     return
-                self._from_person = False  # the height shows that another person wears the headset
+                self._from_person = False  # the measured height shows that another person wears the headset
                 now = replace(now, arm_span=0.0, arm_span_sigma=0.0)
                 self._reach = ArmReach()
             elif sigma >= DOUBTFUL_SIGMA > now.head_height_sigma:

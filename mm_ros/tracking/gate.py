@@ -94,14 +94,14 @@ class GateSettings(Settings):
         "rad", 0.0, 3.2,
     )
     acceleration: float = setting(
-        60.0, "Maximum plausible acceleration of a device. A sample that needs a larger acceleration is treated as a "
-              "jump.", "m/s²", 10.0, 5000.0
+        60.0, "Maximum plausible acceleration of a device; a sample that needs a larger acceleration is treated as a "
+        "jump.", "m/s²", 10.0, 5000.0
     )
     hand_speed: float = setting(12.0, "Maximum plausible speed of controllers and body trackers.", "m/s", 1.0, 50.0)
     head_speed: float = setting(5.0, "Maximum plausible speed of the headset.", "m/s", 1.0, 50.0)
     turn_speed: float = setting(50.0, "Maximum plausible turn rate of any device.", "rad/s", 5.0, 200.0)
     reach_m: float = setting(
-        1.5, "Maximum distance of a controller from the headset. Controllers at a larger distance are ignored. Body "
+        1.5, "Maximum distance of a controller from the headset; controllers that are farther away are ignored. Body "
         "trackers may be 1.5 times as far from the headset as controllers.", "m", 0.5, 10.0
     )
     velocity_window_s: float = setting(
@@ -399,7 +399,7 @@ def _start_blend(d: Any, s: Any, r: int, dt: float, p: Vec, q: Quat, lost: bool)
     away = quat.norm(off_p)
     # After a single bad sample, the offset is only the motion since the bad sample, which needs no blend.
     within = n[BRIDGED] == 1 and away <= 2.0 * dt * quat.norm(_motion(d, s, r, n[IN_USE])[0])
-    # A small offset without a loss needs no blend either, because a still device or a late source repeated a pose.
+    # A small offset without a loss needs no blend, because a still device or a late source repeated a pose.
     if within or (not lost and away < s.jump_m):
         off_p, off_q = (0.0, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0)
     quat.put3(d.off_p, r, off_p)

@@ -22,7 +22,7 @@ AXIS = 0.8  # cosine of the maximum angle between the axis of the turn and the f
 RESIDUAL = 0.004  # residual of the fit [m] at which a sample has a quarter of its weight
 # standard deviations of the offset [m]: beside the forearm without and with a stored offset, and along the forearm
 PRIOR_SIGMA, STORED_SIGMA, ALONG_SIGMA = 0.02, 0.008, 0.007
-LONG = 3000.0  # number of samples over which the estimate averages
+LONG = 3000.0  # number of samples over which the estimated offset is averaged
 FURTHEST = 0.05  # m
 
 

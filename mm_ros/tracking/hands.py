@@ -27,7 +27,7 @@ from mm_ros.tracking.hand_poses import ESTIMATED, HAND_POSES, hand_in_device, ha
 HEAD_JOINT: Vec = (-0.10, 0.0, -0.08)  # m, in headset axes
 PALM = 0.08  # distance from the wrist to the middle of the palm [m]
 TORSO_HALFLIFE_S = 0.3  # half-life with which the assumed yaw of the torso follows the yaw of the headset
-SAMPLE_S = 0.03  # minimum time between two samples of the fit
+SAMPLE_S = 0.03  # minimum time between two samples of the fit of a hand
 TURNED_RAD, WAITED_S = 0.15, 0.5  # a new sample is taken after a turn of the controller [rad] or after a time [s]
 NEUTRAL_TWIST = 0.27  # mean twist of the hand relative to the forearm of the arm model in the CMU database [rad]
 PLAUSIBLE_RAD = 0.8  # angle between hand and forearm [rad] above which the cost of a convention grows only slowly
@@ -68,8 +68,8 @@ Vectors = list[list[float] | None]  # one vector for the left and one for the ri
 class FittedHands:
     """Directions of fingers and palms by which the user holds the left and the right controller, in device axes.
 
-    `fingers` are the directions of the fingers. `offsets` are the vectors from the palm that the convention assumes to
-    the palm of the user [m].
+    `fingers` are the directions of the fingers of both hands. `offsets` are the vectors from the palm that the
+    convention assumes to the palm of the user [m].
     """
 
     fingers: Vectors
@@ -140,7 +140,7 @@ class HandStage:
         self._wrong_s = self._both_s = 0.0
 
     def start_from(self, trial: HandStage) -> None:
-        """Copy the convention and the fits of another stage."""
+        """Copy the convention and the fits of another `HandStage`."""
         self.convention = trial.convention
         for hand, known in zip(self._hands, trial._hands, strict=True):
             hand.costs, hand.forearms, hand.weights = dict(known.costs), known.forearms, known.weights
@@ -419,9 +419,8 @@ def _exchange(frame: TrackerFrame) -> None:
 
 
 def converted(frames: list[TrackerFrame], stage: HandStage) -> list[TrackerFrame]:
-    """Convert recorded frames. If the convention is not declared, it is estimated from the first seconds and then
-    applied to all frames.
-    """
+    """Convert recorded frames. A convention that is not declared is estimated from the first seconds and then applied
+    to all frames."""
     if stage.estimating and frames:
         trial = HandStage(stage.settings.with_values(hand_pose=ESTIMATED))
         trial.height = stage.height

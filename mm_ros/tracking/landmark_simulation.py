@@ -207,9 +207,8 @@ def _image_noise(seen: F64, image: F32, o: LandmarkSimulation, rng: np.random.Ge
 
 
 def _flips(points: F64, visibility: F32, n: int, o: LandmarkSimulation, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Swap left and right in some pictures, and also negate the depth in half of them. Return which pictures (n,) are
-    flipped.
-    """
+    """Swap left and right in some pictures, and also negate the depth in half of them. Return in which pictures (n,)
+    left and right are swapped."""
     flipped = np.zeros(n, np.bool_)
     last = max(o.flip_lasts_s * o.rate, 1.0)
     starts = np.flatnonzero(rng.random(n) < o.flips / last / max(1 - o.flips, 0.1))

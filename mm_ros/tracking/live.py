@@ -23,7 +23,8 @@ from mm_ros.tracking.room import Room, compose, room_from_source
 
 
 class TrackerStages:
-    """The stages of one user. A frame passes `gate`, `hands`, `calibrator`, `room` and `mounting`, in this order.
+    """The tracking stages of one user. A frame passes `gate`, `hands`, `calibrator`, `room` and `mounting`, in this
+    order.
 
     `known` is the calibration of the user from the source or from a file, or None for an unknown user. `declared` is
     the convention of the hand poses that the source declares.
@@ -52,7 +53,7 @@ class TrackerStages:
 
 @dataclass
 class LiveFrames:
-    """Recorded frames after all stages, as the node `tracker_bridge` would publish them.
+    """Recorded frames after all tracking stages, as the node `tracker_bridge` would publish them.
 
     `calibrations` maps the index of a frame to the calibration that is used from this frame on. `repeated` has an array
     (R,) per frame, which is true for each role whose device repeats the pose of the frame before exactly.

@@ -69,7 +69,7 @@ WALKING_M_S, STRAIGHT_RAD = 0.5, 0.35
 LEVEL_RAD = 0.45  # maximum pitch and roll of the headset of an upright user [rad]
 # looser limits for a standing user: head height over standing height, tilt of the head, speed and turn rate of a device
 LOOSE_UPRIGHT, LOOSE_LEVEL_RAD, LOOSE_M_S, LOOSE_RAD_S = 0.9, 0.8, 0.35, 1.5
-REPORT_M, REPORT_RAD = 0.004, 0.012  # smaller changes of a mounting [m, rad] are not reported
+REPORT_M, REPORT_RAD = 0.004, 0.012  # maximum change of a mounting [m, rad] that is not reported
 SHIN_M = 0.18  # minimum height above the ankle of a foot tracker that is strapped to the shin [m]
 # maximum distance of a device from the joint that carries it [m]
 FARTHEST_M: dict[int, float] = {

@@ -58,7 +58,7 @@ class Room:
         self._moved, self._has_moved = identity_pose(), False
         self._epochs = 0
         self._plain = not any(place)
-        # the first call compiles `carry_rows`, which would delay the first frame
+        # `carry_rows` is compiled here, because the compilation would delay the first frame
         carry_rows(self._now, *(np.zeros((1, n)) for n in (3, 4, 3, 3)))
 
     @property

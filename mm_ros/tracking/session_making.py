@@ -80,7 +80,7 @@ def session_of_table(
     """
     hands = hands or HandStage(HandSettings(hand_pose=ESTIMATED))
     passed = list(gated(frames))
-    if passed:  # the conversion of the hands needs only an approximate height
+    if passed:  # the conversion of the hand poses needs only an approximate height
         heights = [f.positions[HEAD_ROLE, 2] for f in passed]
         hands.height = float(np.clip(np.percentile(heights, 95), 1.0, 2.1)) - HEADSET_IN_HEAD[2]
     out = Session(converted(passed, hands), name=name)

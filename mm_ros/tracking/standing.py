@@ -1,9 +1,9 @@
 """Estimates the standing height of a user, and its uncertainty, from the heights of the head over time.
 
-To be measured, the user does not have to stand still. If a person walks, gestures and looks around, the largest heights
-of the head are in a narrow range (a cluster), which is upright standing. The heights of a person who only sits have a
-cluster, too, so a low cluster, which a sitting adult could also reach, counts as standing only if the person walks and
-has short arms.
+The user does not have to stand still for the estimate. If a person walks, gestures and looks around, the largest
+heights of the head are in a narrow range (a cluster), which is upright standing. The heights of a person who only sits
+have a cluster, too, so a low cluster, which a sitting adult could also reach, counts as standing only if the person
+walks and has short arms.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ from mm_ros.tracking.room import compose
 from mm_ros.tracking.sources.base import Source
 from mm_ros.tracking.sources.clocks import SteadyShift, in_clock
 
-RETRY_S = 0.5  # time between two attempts to connect
-HUNG_S = 1.0  # time without an answer of the runtime after which the user gets a message
+RETRY_S = 0.5  # time between two attempts to connect to the OpenXR runtime
+HUNG_S = 1.0  # time without an answer of the OpenXR runtime after which the user gets a message
 
 
 class OpenXrSource(Source):

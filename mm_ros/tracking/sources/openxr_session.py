@@ -217,7 +217,7 @@ class OpenXrSession:
 
     def _locate(self, out: TrackerFrame, role: int, space: Any, at: Any) -> None:
         location = xr.locate_space(space, self._base, at)
-        flags = int(location._location_flags)  # the public property makes a slow enum (checked with pyopenxr 1.1)
+        flags = int(location._location_flags)  # pyopenxr's public property makes a slow enum (checked with version 1.1)
         if flags & _VALID != _VALID:
             out.state[role] = LOST
             return

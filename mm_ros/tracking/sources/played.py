@@ -31,7 +31,7 @@ class Segment:
 
 
 class PlayedSource(Source):
-    """Plays segments in real time. A thread makes the next segment while the present one is played."""
+    """Plays segments of motion in real time. A thread makes the next segment while the present segment is played."""
 
     trusted = True
 

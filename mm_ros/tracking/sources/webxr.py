@@ -45,7 +45,8 @@ class WebXrSource(Source):
         self._session = 0
         self._came_ns = 0
         self._shift = SteadyShift()
-        self._polled: dict[int, int] = {}  # maps the stamp of a frame to the number that the page gave to the frame
+        # maps the stamp of a frame to the number that the headset page gave to the frame
+        self._polled: dict[int, int] = {}
         self.hands = (False, False)  # whether the left hand and the right hand are tracked without a controller
 
     def open(self) -> None:
