@@ -17,6 +17,12 @@ FLAGS = [
 MARK = "MM_ROS_BROWSER_OF"
 # The pages are small, because they draw all the time on the processor that the graph needs, too.
 SIZE = {"width": 760, "height": 560}
+# Script for a page that draws without a pause: it rests before each frame, so that others get the processor.
+FEW_FRAMES = """(() => { const draw = window.requestAnimationFrame.bind(window), due = new Map(); let last = 0;
+  window.requestAnimationFrame = (frame) => { const id = ++last; due.set(id, frame);
+    setTimeout(() => draw((t) => { const f = due.get(id); due.delete(id); if (f) f(t); }), 150); return id; };
+  window.cancelAnimationFrame = (id) => { due.delete(id); }; })();
+"""
 
 
 def free_port() -> int:

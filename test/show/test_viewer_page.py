@@ -15,7 +15,7 @@ pytest.importorskip("viser", reason="viser is not installed (extra [viewer])")
 sync = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra [test])")
 
 import rclpy
-from chromium import CHROMIUM, SIZE, Browser, free_port
+from chromium import CHROMIUM, FEW_FRAMES, SIZE, Browser, free_port
 from graph_harness import Client
 from page_pictures import pixels_of
 from processes import end, warm
@@ -79,7 +79,7 @@ class Page:
     def open(self):
         page = self._browser.new_page()
         page.on("request", lambda r: self.outside.append(r.url) if "127.0.0.1" not in r.url else None)
-        page.add_init_script(KEEP_TEXTS)
+        page.add_init_script(FEW_FRAMES + KEEP_TEXTS)
         page.goto(self.url)
         page.wait_for_selector("canvas:visible")
         page.get_by_text(re.compile("latency p99")).wait_for()
