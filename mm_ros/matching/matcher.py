@@ -268,7 +268,7 @@ class MatcherStage:
         self._searched_trajectory: tuple[tuple[float, float], float] = ((0.0, 0.0), 0.0)
 
     def set_scale(self, scale: float, segments: Segments = WHOLE) -> None:
-        """Set the user's size relative to the skeleton of the database. The frame that is played stays the same.
+        """Set the user's size relative to the skeleton of the database, and keep the present frame.
 
         `segments` are the sizes of the user's trunk and arms relative to the scaled skeleton.
         """
@@ -293,8 +293,8 @@ class MatcherStage:
         self._due = self._due or reason
 
     def _change_of(self, settings: MatcherSettings, database: MotionDatabase, learned: LearnedNetworks | None) -> str:
-        """Return the cause of the change for `Match.reason`. The model is checked before the database, because a new
-        model also changes the database."""
+        """Return the cause of a change of engine, model or database for `Match.reason`. The model is checked before the
+        database, because a new model also changes the database."""
         if settings.engine != self._settings.engine:
             return "engine"
         if settings.engine == LEARNED and learned is not self.learned:

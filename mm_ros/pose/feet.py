@@ -31,8 +31,8 @@ KNEE_HEIGHT = 0.07  # Minimum height of the knee joint above the floor, as a sha
 # A tracked knee determines the plane of the leg fully if it is at least `BENT_KNEE` [m] from the line from hip to
 # ankle.
 BENT_KNEE = 0.08
-# A toe that is more than `LOCK_HEIGHT` [m] above its rest height is not locked, even if contact is reported. This holds
-# for the toe of the played motion, and for a leg that is too short for the height of the hips.
+# A toe that is more than `LOCK_HEIGHT` [m] above its rest height is not locked, even if contact is reported. The limit
+# holds for the toe of the played motion, and for a leg that is too short for the height of the hips.
 LOCK_HEIGHT = 0.06
 # A released foot is not locked during this cooldown time, because the foot would be released again at once.
 RELOCK_COOLDOWN_S = 0.12

@@ -32,14 +32,15 @@ from mm_ros.maths.jit import njit
 from mm_ros.maths.quat import Row, Vec
 
 ITERATIONS = 3
-UNKNOWNS = 9  # The unknowns are the shift of the hips, and the rotation vectors of hips and spine, in room axes.
+# The unknowns of the fit are the shift of the hips and the rotation vectors of hips and spine, in room axes.
+UNKNOWNS = 9
 HEAD_M = 0.002  # `HEAD_M` to `KNEE_M` are standard deviations [m or rad], estimated from the accuracy of each device.
 WAIST_M, WAIST_RAD = 0.02, 0.08
 CHEST_M, CHEST_RAD = 0.03, 0.12
 # The hips move toward a tracked foot if the distance from hip to foot exceeds `LEG_SHARE` times the leg's length.
 LEG_M, LEG_SHARE = 0.006, 0.985
 KNEE_M = 0.03
-SHIFT_M, TURN_RAD, BEND_RAD = 0.12, 0.35, 0.5  # Standard deviations of the nine unknowns.
+SHIFT_M, TURN_RAD, BEND_RAD = 0.12, 0.35, 0.5  # Standard deviations of the nine unknowns of the fit.
 
 
 @njit

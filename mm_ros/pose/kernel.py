@@ -348,7 +348,7 @@ def post_step(
     tracker_rotations: Any, seen: Any, devices: Any, contacts: Any, estimated: Any, grounds: Any, low: Any,
     jumped: bool, dt: float,
 ) -> None:  # fmt: skip
-    """Run one step of the pose stage. State and settings are packed (`maths/packed.py`).
+    """Run one step of the pose stage. The arguments with state or settings are packed (`maths/packed.py`).
 
     `new.root[0]` is x, y, z and yaw of the root. `grounds` (3,) is the height of the floor under root, left toe and
     right toe [m]. `estimated` (2, 6) has a row for each foot of the user: ankle x, y, z [m], probability that the foot

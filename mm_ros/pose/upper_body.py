@@ -236,7 +236,7 @@ def straighten(body: Any, feet: Any, lengths: Any, head: float, standing: float)
         return
     size = quat.norm(quat.sub(quat.get3(body.room_positions, NECK), quat.get3(body.room_positions, HIPS)))
     wanted = min(line[2] + lacking / size, UPRIGHT)
-    # The line from hips to neck turns by about two thirds of the rotation, because three joints share the rotation.
+    # The line from hips to neck turns by two thirds of the spine's rotation, because three joints share the rotation.
     angle = 1.5 * (math.acos(max(line[2], -1.0)) - math.acos(wanted))
     axis = quat.unit(quat.cross(line, (0.0, 0.0, 1.0)), (0.0, -1.0, 0.0))
     bend_spine(body, quat.about(axis, min(angle, STRAIGHTENED)))
@@ -318,7 +318,7 @@ def place_hand(
         wrist_again = quat.sub(held, quat.rotate(got, grip))
         if quat.norm(quat.sub(wrist_again, wrist)) < 5e-4:
             break
-        if step % 8 == 7:  # The next iteration begins at the allowed rotation, which prevents an oscillation.
+        if step % 8 == 7:  # The next iteration begins at the rotation that the wrist allows, to prevent an oscillation.
             asked = got
         wrist = quat.mix(wrist, wrist_again, 0.6)  # Larger steps would cause an oscillation at the limits of the wrist.
     if weight < 1.0:

@@ -1,7 +1,6 @@
 """Stage that estimates contact, touchdown and position of the user's feet, and predicts the path of the hips.
 
-A network computes the estimate from headset and controllers. A camera and foot trackers correct this estimate
-(`fusion.py`).
+A network computes the estimate from headset and controllers, and a camera and foot trackers correct it (`fusion.py`).
 """
 
 from __future__ import annotations
@@ -85,8 +84,8 @@ def standing_probability(out: F64, foot: int) -> float:
     """Compute the probability that a foot stands from the outputs `out` (OUTPUTS,) of the step network.
 
     The log odds are the mean of the network's log odds that the foot stands and that the foot does not move. Touchdowns
-    detected from this probability have an F1 score of 0.72 on people who were left out of the training; the network's
-    own touchdown output has 0.54 (benchmarks/2026-11-steps.md).
+    detected from the returned probability have an F1 score of 0.72 on people who were left out of the training; the
+    network's own touchdown output has 0.54 (benchmarks/2026-11-steps.md).
     """
     odds = 0.5 * float(out[foot * so.FEET + so.CONTACT] - out[foot * so.FEET + so.MOVES])
     return 1.0 / (1.0 + math.exp(-min(max(odds, -50.0), 50.0)))

@@ -21,11 +21,11 @@ LEAN_HALFLIFE_S = 0.15  # half-life of the smoothed lean, which removes the bobb
 LEARNING_HALFLIFE_S = 0.2
 # minimum bend at which a correction of the bend is learned, as a share of the standing head height
 LEARNS_BENT = 0.05
-# the learned correction is forgotten below this bend, because the user may bend in another way the next time
+# maximum bend at which the learned correction of the bend is forgotten, because the user may bend differently later
 UPRIGHT_AGAIN_BELOW = 0.03
 # minimum forward speed [m/s] and turn rate [rad/s] at which a correction of the bend is learned
 LEARNS_SPEED, LEARNS_TURN = 0.3, 0.3
-LEARNS_TURN_AT_MOST = 3.0  # maximum turn rate [rad/s] for the correction of the bend; faster turns are reduced to it
+LEARNS_TURN_AT_MOST = 3.0  # maximum turn rate [rad/s] in learning the correction; faster turns are reduced to it
 DOUBT = 0.06  # amount of data [m² rad²/s] at which the learned correction of the bend has half of its full effect
 # half-lives of the data from which a correction of the bend is learned: while the user walks bent, and upright
 EVIDENCE_HALFLIFE_S, UPRIGHT_HALFLIFE_S = 60.0, 10.0

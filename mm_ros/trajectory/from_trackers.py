@@ -376,7 +376,7 @@ def _learned(
     """
     share = turn_share = own_x = own_y = own_turn = 0.0
     for i, weight in ((k - 1, 1.0 - part), (k, part)):
-        if i >= 0:  # the displacement and the turn of the network are 0 at time 0
+        if i >= 0:  # the displacement and the turn of the step network are 0 at time 0
             share += weight * s.learned_ahead / (1.0 + (shift_sigma[i] / (unsteady * AHEAD_S[i])) ** 2)
             turn_share += weight * s.learned_turn / (1.0 + (yaw_sigma[i] / fitted.CERTAIN_RAD) ** 2)
             own_x += weight * moving * shifts[i, 0]

@@ -17,7 +17,7 @@ from mm_ros.maths.springs import damp
 from mm_ros.trajectory import fitted
 
 # Indices of the values in the memory of `Lean`. From `ONCE` on, the memory holds three averages: the forward velocity,
-# the lateral velocity and the turn rate. From `TWICE` on, the memory holds the averages of these averages.
+# the lateral velocity and the turn rate. From `TWICE` on, the memory holds the averages of the three averages.
 NOW, RATE, CHANGE, NUMERATOR, DENOMINATOR, ONCE, TWICE, MEMORY = 0, 1, 2, 3, 4, 5, 8, 11
 
 

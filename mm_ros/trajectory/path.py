@@ -35,8 +35,8 @@ class PathSettings(Settings):
     )
     speeds: tuple[float, ...] = setting(
         (0.0,),
-        "Speed at each key point [m/s]; the speed changes evenly between key points. The parameter `speed` replaces "
-        "an entry that is 0 or missing.",
+        "Speed at each key point [m/s]; the speed changes evenly between key points. The parameter `speed` replaces an "
+        "entry of `speeds` that is 0 or missing.",
     )
     pauses: tuple[float, ...] = setting(
         (0.0,), "Time for which the character stands at each key point [s]. The character does not stop where "

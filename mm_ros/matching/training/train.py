@@ -32,7 +32,7 @@ from mm_ros.matching.training.pose import PoseNetworks, PoseTask, all_latents
 from mm_ros.motion.database import MotionDatabase
 
 STAGES = ("pose", "stepper", "projector")
-SAVE_EVERY_S = 60.0  # Time between two checkpoints.
+SAVE_EVERY_S = 60.0  # Time between two checkpoints of a training.
 TELL_EVERY_S = 15.0  # Time between two lines of progress output.
 WARM_STEPS = 100
 
@@ -50,7 +50,7 @@ class Options:
     learning_rate: float = 1e-3
     last_rate: float = 1e-5
     pool: int = 100_000  # number of queries that are drawn at once for the projector network
-    visits: int = 12  # number of times that each query is used, because the exact search takes longer than a step
+    visits: int = 12  # number of times that each query is used, because the exact search takes long
     threads: int = 1
 
     def steps(self, stage: str) -> int:

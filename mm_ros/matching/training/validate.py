@@ -17,7 +17,7 @@ FRAMES, WALKS, QUESTIONS = 8000, 150, 3000
 
 
 def validate(trained: Trained, model: LearnedModel) -> dict[str, Any]:
-    """Measure the networks on random frames of the whole database. All errors are relative to the root of the body."""
+    """Measure the networks on random frames of the whole database, with errors relative to the root of the body."""
     rng = np.random.default_rng(SEED)
     data, states = motion_data(trained.database), trained.states
     body = Body(trained.database.skeleton)
