@@ -1,1 +1,1 @@
-"""The command `mm_ros`. Each verb of the command has its own file."""
+"""The command `mm_ros`. Each verb of the command, for example `replay`, has its own file."""

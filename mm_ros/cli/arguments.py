@@ -1,4 +1,4 @@
-"""Command-line options that several verbs share: name, unit, type and range are equal in all verbs."""
+"""Command-line options that several verbs share, with one name, unit, type and range for all verbs."""
 
 import argparse
 import math
@@ -49,8 +49,8 @@ def avatar(text: str) -> str:
 
 @dataclass(frozen=True)
 class Number:
-    """Type of a command-line option: a number between `low` and `high` in `unit`. Command-line options for angles are
-    in degrees."""
+    """Type of a command-line option whose value is a number between `low` and `high` in `unit`. Command-line options
+    for angles are in degrees."""
 
     low: float
     high: float
@@ -95,7 +95,7 @@ NUMBERS = {
 
 
 def add_number(parser: Any, option: str, **more: Any) -> None:
-    """Add one of the numeric options in the table NUMBERS to a parser or an argument group."""
+    """Add the option `name` of the table NUMBERS to a parser or an argument group."""
     kind = NUMBERS[option]
     parser.add_argument(option, type=kind, **{"metavar": kind.unit, **more})
 

@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
         verdict, results[name] = _run_one(name, args.quick)
         rows.append((name, verdict, time.monotonic() - start))
         if args.json != STDOUT:
-            write_json(args.json, results)  # A Ctrl-C loses only the results of the present benchmark.
+            write_json(args.json, results)  # A Ctrl-C must not lose completed benchmarks.
     print("\n" + table(("bench", "result", "seconds"), rows))
     if earlier:
         changed = ratios(earlier, results)
@@ -112,7 +112,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def figures(value: Any, name: str = "") -> dict[str, float]:
-    """Return all numbers of a report; the keys are paths, for example `search.medium.ours.median_us`."""
+    """Return all numbers of a report as a dict, whose keys are paths such as `search.medium.ours.median_us`."""
     if isinstance(value, bool) or value is None:
         return {}
     if isinstance(value, int | float):
@@ -122,8 +122,8 @@ def figures(value: Any, name: str = "") -> dict[str, float]:
 
 
 def ratios(old: dict[str, Any], new: dict[str, Any]) -> list[tuple[str, str, str, str]]:
-    """Return a row (name, old value, new value, new / old) for each positive number that both reports contain. The row
-    whose ratio is farthest from 1 comes first."""
+    """Return a row (name, old value, new value, new / old) for each positive number that both reports contain. The rows
+    are sorted by their ratio; the ratio that is farthest from 1 comes first."""
     before, after = ({k: v for k, v in figures(r).items() if not k.startswith("machine")} for r in (old, new))
     both = [(k, before[k], after[k]) for k in before if k in after and before[k] > 0 and after[k] > 0]
     both.sort(key=lambda row: -abs(math.log(row[2] / row[1])))

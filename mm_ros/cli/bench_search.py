@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    # numpy reads the number of threads from environment variables while numpy is imported.
+    # numpy reads the environment variables with the number of threads only while numpy is imported.
     os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
     from mm_ros.evaluation.benchmarks.search import plot, run_bench
     from mm_ros.motion.shared_data import PROCEDURAL_NOTE, has_data

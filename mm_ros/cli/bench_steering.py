@@ -15,7 +15,7 @@ from mm_ros.cli.arguments import add_database, add_learned_model, add_number, ou
 from mm_ros.cli.output import add_json, table, write_json
 
 HELP = "measure the response to scripted keys, stick and path: turns, starts, stops, deviation, feet"
-# Each column of the printed table has the name of a figure, a heading, a factor and a number of digits.
+# Each row describes a column of the printed table by measured quantity, heading, factor and number of digits.
 COLUMNS = (
     ("turn_45_s", "45° s", 1, 2), ("turn_90_s", "90° s", 1, 2), ("turn_90_s_worst", "worst", 1, 2),
     ("turn_180_s", "180° s", 1, 2), ("turn_90_overshoot_deg", "over °", 1, 1),
@@ -108,7 +108,7 @@ def _print(results: dict[str, dict[str, Any]], what: str, bench: Any) -> None:
 
 
 def _thesis(engine: str) -> tuple[str, str]:
-    """Return time and memory of an engine from the thesis Szkaradek 2024 (another machine and other motion data)."""
+    """Return time and memory of an engine as published in Szkaradek 2024, for another machine and other motion data."""
     from mm_ros.evaluation.benchmarks.engines import PAPER
 
     if engine not in PAPER:

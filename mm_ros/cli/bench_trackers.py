@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def measure_gate() -> dict[str, float]:
-    """Measure the time that `TrackerGate` needs per sample, and how much `TrackerGate` changes error-free samples."""
+    """Measure how long the filter `TrackerGate` needs per sample, and how much it changes samples without errors."""
     from mm_ros.tracking.gate import TrackerGate, warm_up
     from mm_ros.tracking.simulation import simulate_clip
     from mm_ros.tracking.sources.synthetic import NOISE, user_clip
@@ -81,8 +81,8 @@ def measure_gate() -> dict[str, float]:
 
 
 def measure_occlusion() -> dict[str, float]:
-    """Measure how `TrackerGate` treats an occluded controller that drifts, is reported as tracked, and then jumps back
-    by 73 cm (a case that NVIDIA/IsaacTeleop#731 describes)."""
+    """Measure how the filter `TrackerGate` treats an occluded controller that drifts, is reported as tracked, and then
+    jumps back by 73 cm (as described in NVIDIA/IsaacTeleop#731)."""
     from mm_ros.body.types import LEFT_HAND_ROLE, TRACKED, TrackerFrame
     from mm_ros.tracking.gate import TrackerGate
 

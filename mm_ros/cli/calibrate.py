@@ -95,7 +95,7 @@ def _measure(args: argparse.Namespace) -> int:
         _count_down(args.delay)
         answer, until = None, time.monotonic() + args.timeout
         while answer is None and (left := until - time.monotonic()) > 0:
-            # The call is repeated, because DDS drops the answer if the service has not yet discovered this client.
+            # Repeat the call, because DDS drops the answer if the service has not yet discovered this client.
             future = client.call_async(Trigger.Request())
             rclpy.spin_until_future_complete(node, future, timeout_sec=min(left, 3.0))
             answer = future.result() if future.done() else None
@@ -111,7 +111,7 @@ def _measure(args: argparse.Namespace) -> int:
 
 
 def _count_down(seconds: float) -> None:
-    """Count down `seconds` plus 3 s, because the calibration uses the samples of the last 3 s before the call."""
+    """Show a countdown of `seconds` + 3 s, because the calibration uses the samples of the last 3 s before the call."""
     print("Stand straight and still, and look ahead …", flush=True)
     end = time.monotonic() + seconds + 3.0
     while (left := end - time.monotonic()) > 0:

@@ -47,14 +47,14 @@ def _remove_cache(dry_run: bool) -> None:
         )
     size = sum(path.lstat().st_size for path in root.rglob("*") if not path.is_dir())
     if not dry_run:
-        # A process that has mapped a database file into memory can still read the database after the file is removed.
-        sys.dont_write_bytecode = True  # Later imports must not create the bytecode folder again.
+        # Nodes that have mapped a database file into memory can still read the database after the file is removed.
+        sys.dont_write_bytecode = True  # The next imports must not create the bytecode folder again.
         shutil.rmtree(root)
     print(f"{'would remove' if dry_run else 'removed'} {root} ({size / 1e6:.1f} MB)")
 
 
 def kept() -> list[tuple[Path, str]]:
-    """Return the existing folders outside the cache in which mm_ros may have stored files, each with a description."""
+    """Return the folders outside the cache folder in which mm_ros may have stored files, each with a description."""
     from mm_ros.tracking.files import state_folder, users_folder
 
     home = Path(os.environ.get("HOME", "/nonexistent"))

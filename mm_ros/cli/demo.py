@@ -124,7 +124,7 @@ def _prepare(args: argparse.Namespace) -> None:
 
 
 def _start(args: argparse.Namespace, processes: Processes) -> None:
-    scripted = args.headless and args.control == "keyboard"  # Without a page, no user can press keys.
+    scripted = args.headless and args.control == "keyboard"  # Keys can be pressed only on a page.
     graph = ["up", "--avatar", "avatar", "--seed", str(args.seed)]
     graph += ["--control", "joystick" if scripted else args.control]
     graph += ["--database", str(args.database)] if args.database else []
@@ -143,7 +143,7 @@ def _start(args: argparse.Namespace, processes: Processes) -> None:
             port = free_port(args.port + 10)
             os.environ[INSPECTOR_VARIABLE] = inspector
             os.environ[HEADSET_VARIABLE] = page = address("localhost", port, token)
-            # If the environment states a pairing code, the graph does not print the address of the page.
+            # If an environment variable states a pairing code, the graph does not print the address of the page.
             os.environ.setdefault(CODE_VARIABLE, PairingCode().digits)
             graph += ["--page", "-p", f"{node}.page_port={port}"]
             print(f"    {WAYS[args.control]}: {page}", flush=True)
@@ -184,9 +184,9 @@ class Processes:
         from mm_ros.base.process import end_with_parent
 
         environment = {**os.environ, ending.PARENT: str(os.getpid())}
-        # `ends` runs between fork and exec, so that a child process ends with the demo even during its imports.
+        # Each child process calls `ends` between fork and exec, so that it ends with the demo even during its imports.
         ends = partial(end_with_parent, os.getpid())
-        with deaf_to_ctrl_c():  # The demo itself stops its child processes in the right order.
+        with deaf_to_ctrl_c():  # The demo itself stops its child processes, in the right order.
             started = subprocess.Popen(
                 module_command("mm_ros", *words),
                 start_new_session=True, env=environment, preexec_fn=ends,  # noqa: PLW1509 (no other thread)
@@ -197,7 +197,7 @@ class Processes:
         return [p.pid for _name, p in self._running]
 
     def check(self) -> str:
-        """Return the name of a child process that has ended, or '' if all child processes run."""
+        """Return the name of a child process of the demo that has ended, or '' if all child processes run."""
         return next((name for name, p in self._running if p.poll() is not None), "")
 
     def __enter__(self) -> Processes:

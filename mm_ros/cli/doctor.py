@@ -23,8 +23,8 @@ OK, LACKS, BROKEN = "ok", "lacks", "broken"
 
 @dataclass(frozen=True)
 class Finding:
-    """Result of one check of the installation. `state` is OK, LACKS if an optional part is missing, or BROKEN if the
-    demo cannot run."""
+    """Result of one check of the installation. `state` is OK, LACKS (an optional part is missing) or BROKEN (the demo
+    cannot run)."""
 
     topic: str
     state: str
@@ -86,7 +86,7 @@ def check_ros() -> tuple[str, str, str]:
             "no rclpy in this Python",
             "source /opt/ros/jazzy/setup.bash, or run `pip install .`, which installs rclpy too",
         )
-    # `import rclpy` succeeds even without the shared libraries of ROS; only its extension module needs the libraries.
+    # `import rclpy` succeeds even without the shared libraries of ROS, which only the extension module of rclpy needs.
     try:
         importlib.import_module("rclpy.impl.implementation_singleton")
     except ImportError as error:
@@ -221,7 +221,7 @@ def check_openxr() -> tuple[str, str, str]:
 
 
 def active_openxr_runtime() -> Path | None:
-    """Return the manifest file of the active OpenXR runtime, found by the search order of the OpenXR loader."""
+    """Return the manifest file of the active OpenXR runtime, as the OpenXR loader would find it."""
     named = os.environ.get("XR_RUNTIME_JSON")
     if named:
         return Path(named)

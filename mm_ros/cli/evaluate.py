@@ -105,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
     if args.model and not any(row.name == "learned" for row in rows):
         raise MmRosError("--model applies only to the learned engine: it needs --rows learned")
     settings = _settings(args)
-    paths = expanded(args.paths)  # Wrong paths are refused before the slow build of the default database.
+    paths = expanded(args.paths)  # Paths that do not exist are refused before the slow build of the default database.
     progress = Progress()
     database = args.database or default_database_path(progress)
     keep = bool(args.html or args.video)

@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     token = os.environ[TOKEN_VARIABLE] = session_token(certificates.folder() / "token")
     code = os.environ.setdefault(CODE_VARIABLE, PairingCode().digits)
     if args.wifi:
-        certificates.certificates()  # A missing openssl is reported before the node starts.
+        certificates.certificates()  # If the program openssl is missing, an error is reported before the node starts.
     from mm_ros.cli import warm
 
     print("preparing database and kernels (slow at the first start) …", flush=True)
@@ -144,7 +144,7 @@ def say(text: str) -> None:
 
 
 class Watch:
-    """Client of the headset page's server that receives the status, as a page does that only shows the avatar."""
+    """Client of the headset page's server, which receives only the status messages for pages."""
 
     def __init__(self, port: int, token: str) -> None:
         self._port, self._token = port, token
@@ -155,7 +155,7 @@ class Watch:
         self._thread.start()
 
     def wait(self, seconds: float, ended: Callable[[], str]) -> bool:
-        """Wait for the first status; return False if `ended()` is true or `seconds` have passed without a status."""
+        """Wait for a status message; return False if none arrives within `seconds` or before `ended()` is true."""
         until = time.monotonic() + seconds
         while self.status is None and time.monotonic() < until and not ended():
             self.wait_for_news(0.2)

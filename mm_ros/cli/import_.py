@@ -87,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
     remarks: dict[str, list[Any]] = {}
     try:
         built = _build(args, found, layout, functions, remarks) if args.output is not None else None
-    finally:  # The report is also written if the build fails, because the report then explains the failure.
+    finally:  # The report of the import is also written if the build fails, because it then explains the failure.
         with_remarks(found, remarks)
         print(printable(short_report(found)))
         if report is not None:
@@ -108,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
 def _keep_what_is_there(args: argparse.Namespace, report: Path | None) -> None:
     """Raise MmRosError before any work starts if an output would overwrite an input or a file that exists.
 
-    Only the report beside a database that is built again may be overwritten.
+    Without `--force`, the only file that may be overwritten is the default report beside the database.
     """
     inputs = [p.resolve() for p in args.paths]
     for path in (args.output, args.draft_map, report):
@@ -189,7 +189,7 @@ def _files(found: Any) -> list[dict[str, Any]]:
 
 
 def _clip(clip: Any) -> dict[str, Any]:
-    """Return what the JSON report states about a clip. `facing_to_way_deg` is the angle between facing and walking
+    """Return the entry of a clip in the JSON report. `facing_to_way_deg` is the angle between facing and walking
     direction; if it is large in a clip of forward walking, the facing was recognized wrongly."""
     import numpy as np
 
@@ -209,8 +209,8 @@ def _clip(clip: Any) -> dict[str, Any]:
 def _build(
     args: argparse.Namespace, found: Any, layout: Any, functions: Any, remarks: dict[str, list[Any]]
 ) -> tuple[Any, str]:
-    """Build and write the database, and return the database and its licence. The dict `remarks` receives for each file
-    a list of what the cleaning of the motion has changed."""
+    """Build and write the database of the import, and return the database and its licence. The dict `remarks` receives
+    for each file a list of what the cleaning of the motion has changed."""
     from mm_ros.motion.build import BuildOptions, build_database
     from mm_ros.motion.files import write_database
 

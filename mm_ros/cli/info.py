@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     except (TypeError, LookupError, AttributeError, ArithmeticError, ValueError) as error:
         if isinstance(error, MmRosError) or kind == "motion":
             raise
-        # The metadata of the file may be malformed, because no other part of mm_ros reads or checks the metadata.
+        # The metadata of a model file can be malformed, because no other part of mm_ros reads or checks the metadata.
         raise MmRosError(f"{args.path} is broken: its metadata cannot be shown ({error})") from error
     write_json(args.json, {"kind": kind, **result})
     return 0

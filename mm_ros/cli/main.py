@@ -91,7 +91,7 @@ def one_line_help(*words: str) -> str:
 
 
 def available() -> dict[str, tuple[str, ...]]:
-    """Return those verbs and sub-verbs of the table VERBS whose modules exist."""
+    """Return the verbs and sub-verbs in the table VERBS for which a module exists."""
     rows = {}
     for verb, subs in VERBS.items():
         here = tuple(sub for sub in subs if exists(verb, sub))
@@ -141,7 +141,7 @@ def verb_parser(*words: str) -> tuple[argparse.ArgumentParser, ModuleType]:
         prog=" ".join(["mm_ros", *words]),
         description=module.HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        # Abbreviated options are refused, because `--only` could mean a longer option in some verbs.
+        # Abbreviated options are refused, because a former name such as `--only` could mean another option.
         allow_abbrev=False,
     )
     module.add_arguments(parser)
@@ -189,7 +189,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _prepare_end() -> None:
-    """Make the process end on Ctrl-C and, if the parent process has set MM_ROS_PARENT, when the parent ends."""
+    """Make the process end on Ctrl-C and, if the parent process has set MM_ROS_PARENT, when the parent process ends."""
     ending.forget()
     if ending.PARENT in os.environ:
         from mm_ros.base.process import end_with_parent
@@ -200,14 +200,14 @@ def _prepare_end() -> None:
 
 
 def _failed(error: Exception) -> int | None:
-    """Print the text of an expected error and return the exit code. For an unexpected error, print nothing and return
-    None, so that the caller raises the error again."""
+    """Print the text of an expected error and return the exit code. If the error is unexpected, print nothing and
+    return None, so that the caller raises the error again."""
     if isinstance(error, MmRosError):
         print(f"mm_ros: {printable(str(error))}", file=sys.stderr)
         return 2
     if isinstance(error, BrokenPipeError):
-        # In `mm_ros info … | head`, the program head closes the pipe early. stdout is then redirected to /dev/null,
-        # because Python would otherwise print a second error at its exit.
+        # In `mm_ros info … | head`, the program `head` closes the pipe early. Then /dev/null replaces stdout, because
+        # Python would otherwise print a second error at its exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     if isinstance(error, OSError) and error.filename is not None:

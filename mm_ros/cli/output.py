@@ -1,4 +1,4 @@
-"""Output that all verbs share: tables as text, and the JSON file of the option `--json FILE`."""
+"""Output functions for all verbs of `mm_ros`: tables as text, and the JSON file of the option `--json FILE`."""
 
 import argparse
 import json
@@ -70,13 +70,13 @@ _UNSAFE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u206
 
 
 def printable(text: str) -> str:
-    """Escape the characters of a text that are unsafe to print on a terminal."""
+    """Escape those characters of a text that are unsafe to print on a terminal."""
     return _UNSAFE.sub(_escaped, text)
 
 
 def _escaped(found: re.Match[str]) -> str:
     code = ord(found.group())
-    if 0xDC80 <= code <= 0xDCFF:  # Python represents a byte that is not UTF-8 by a code in this range.
+    if 0xDC80 <= code <= 0xDCFF:  # Python represents a byte that is not UTF-8 by such a code.
         code -= 0xDC00
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 

@@ -7,7 +7,7 @@ import time
 
 
 class Progress:
-    """Function object that shows progress: `Progress()(what, done, of)`. On a terminal, `Progress` draws a bar;
+    """Shows progress by calls of the object: `Progress()(what, done, of)`. On a terminal, `Progress` draws a bar;
     elsewhere it prints a line every ten seconds and whenever `what`, the name of the present step, changes."""
 
     def __init__(self, quiet: bool = False) -> None:

@@ -83,12 +83,12 @@ def simulation(args: argparse.Namespace) -> Simulation:
 
 
 def camera(args: argparse.Namespace) -> Any:
-    """Return the camera simulation that the option `--simulated-camera` describes, or None without this option."""
+    """Return the camera simulation that the option `--simulated-camera` describes, or None if the option is missing."""
     return None if args.simulated_camera is None else camera_of(args.simulated_camera)
 
 
 def check_output(args: argparse.Namespace) -> None:
-    """Raise MmRosError before any work starts if the output exists or cannot be written."""
+    """Raise MmRosError before any work starts if the output folder or file exists or cannot be written."""
     refuse_existing(args.output)
     new_folder(args.output)
 

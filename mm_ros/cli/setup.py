@@ -1,4 +1,4 @@
-"""`mm_ros setup`: install optional Python packages for mm_ros, whichever way mm_ros was installed."""
+"""`mm_ros setup`: install optional Python packages for mm_ros; works for each way to install mm_ros."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PURPOSES = {
     "colcon": "development: colcon",
     "dev": "development: viewer, webxr, openxr, steamvr, robot-out, test, lint, colcon",
 }
-ESTIMATOR = "ai-edge-litert"  # For an extra with ai-edge-litert, `mm_ros setup` also downloads networks.
+ESTIMATOR = "ai-edge-litert"  # For this package, `mm_ros setup` also downloads networks.
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def report(figures: dict[str, Any]) -> str:
-    """Return one table of facing errors [deg] for each treatment of the bias of the head markers."""
+    """Return a table of facing errors [deg] for each way to treat the constant error of the head markers."""
     parts = []
     for title, results in figures.items():
         rows = [

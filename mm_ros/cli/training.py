@@ -1,4 +1,4 @@
-"""Options, checks and reading of motion that all `mm_ros train` commands share."""
+"""Functions that all `mm_ros train` commands share: they add options, check values and read motion."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def add_data(parser: argparse.ArgumentParser) -> None:
 
 
 def check(args: argparse.Namespace, *positive: str) -> None:
-    """Raise MmRosError if the output file cannot be written, or if an option named in `positive` is below 1."""
+    """Raise MmRosError if the output file cannot be written, or if the value of an option in `positive` is below 1."""
     if not args.output.parent.is_dir():
         raise MmRosError(f"cannot write {args.output}: its folder does not exist")
     if args.output.exists() and not args.force:

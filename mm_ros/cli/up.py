@@ -163,7 +163,7 @@ def _users(args: argparse.Namespace) -> list[argparse.Namespace]:
 
 
 def _load_once(database: Path | None) -> None:
-    """Load compiled functions, libraries and motion before the fork, so that the forked processes share this memory."""
+    """Load compiled functions, libraries and motion before the fork, so that the forked processes share the memory."""
     from mm_ros.cli.warm import load_kernels
     from mm_ros.tracking.sources.synthetic import first_segment
 
@@ -235,7 +235,7 @@ def parameters(node: str, pairs: Sequence[str]) -> dict[str, Any]:
 
 
 def _as(default: Any, text: str) -> Any:
-    """Parse the text of a parameter value to the type of the parameter's default, or return the text if this fails."""
+    """Convert the text of a parameter value to the type of the parameter's default; if this fails, return the text."""
     if isinstance(default, str):
         return text
     try:
@@ -247,7 +247,7 @@ def _as(default: Any, text: str) -> Any:
         return [float(v) for v in value]
     mixed = len(kinds) > 1 or kinds & {list, dict, type(None)}
     if mixed or isinstance(value, dict) or (isinstance(value, int) and value.bit_length() > BITS):
-        return text  # A parameter of ROS cannot hold mixed lists, maps or integers of more than 63 bits.
+        return text  # A parameter of ROS cannot hold maps, lists of mixed types or integers of more than 63 bits.
     return float(value) if isinstance(default, float) and isinstance(value, int) else value
 
 

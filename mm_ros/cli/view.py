@@ -36,6 +36,6 @@ def run(args: argparse.Namespace) -> int:
     from mm_ros.ros.nodes.viewer import Viewer
 
     given = {"host": args.host, "port": args.port, "avatars": args.show, "urdf": args.urdf}
-    # ROS would read the values of `-p` as YAML, in which the address `::` is invalid and the name `true` is no text.
+    # ROS reads values of its option `-p` as YAML, in which the address `::` is invalid and `true` is no name.
     overrides = [Parameter(name, value=value) for name, value in given.items() if name != "urdf" or value]
     return run_all([partial(Viewer, parameter_overrides=overrides)])

@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     start = time.monotonic()
-    # The lock makes nodes that start together wait for the first one, so that the functions are compiled only once.
+    # By the lock, nodes that start together wait for the first node, so that the functions are compiled only once.
     with locked(f"warm-{kernels_key()}"):
         path = args.database or _make_database(args.control, args.quiet)
         frames = _frames(path)
@@ -50,7 +50,7 @@ def _frames(path: Path) -> int:
 
 
 def load_kernels(path: Path | None = None) -> None:
-    """Run one avatar for some steps, so that all functions that a step calls are compiled or loaded from the cache."""
+    """Run an avatar for some steps, so that all functions of a step are compiled or loaded from the cache folder."""
     from mm_ros.avatar import Avatar
     from mm_ros.body.shape import room_joints
     from mm_ros.body.types import rest_pose
@@ -65,8 +65,8 @@ def load_kernels(path: Path | None = None) -> None:
     avatar.facing.fusion.warm_up()
     tracker_gate.warm_up()
     Room()
-    room_joints(rest_pose(database.skeleton))  # The nodes `viewer` and `visualizer` call `room_joints`.
-    if find_spec("daqp") is not None:  # daqp is a part of the extra 'robot'.
+    room_joints(rest_pose(database.skeleton))  # `room_joints` is compiled for the nodes `viewer` and `visualizer`.
+    if find_spec("daqp") is not None:  # The package daqp is installed only with the extra 'robot'.
         from mm_ros.robot import follow
 
         follow.warm_up()

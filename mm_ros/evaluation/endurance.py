@@ -1,4 +1,4 @@
-"""Endurance test: run minutes of noisy synthetic input, and measure whether the avatar drifts to a mean pose."""
+"""Endurance test: steer an avatar for minutes by noisy input, and measure whether it drifts to a mean pose."""
 
 from __future__ import annotations
 

@@ -32,8 +32,8 @@ from mm_ros.tracking.hand_poses import ESTIMATED
 from mm_ros.tracking.landmark_simulation import COMMON, LandmarkSimulation
 from mm_ros.tracking.simulation import Simulation
 
-# Two clips count as copies if the rotations of the joints in COMPARED agree. The median difference is about 0.001° for
-# copies of one recording, and at least 1° for two recordings of one person.
+# Two clips count as copies if the rotations of the joints in COMPARED agree. The median difference of the rotations is
+# about 0.001° for copies of one recording, and at least 1° for two recordings of one person.
 COMPARED = [HEAD, NECK, LEFT_UPPER_ARM, LEFT_LOWER_ARM, RIGHT_UPPER_ARM, RIGHT_LOWER_ARM]
 SAME_RAD = 0.003
 
@@ -86,9 +86,9 @@ def evaluate(
 
 
 def clips_in(database: MotionDatabase, clips: Sequence[Clip]) -> list[str]:
-    """Return the names of those clips that the database contains completely or in part.
+    """Return the names of the clips of which the database contains at least a part.
 
-    File names are ignored; rotations of arms and head are compared, because building a database does not change them.
+    The rotations of arms and head are compared, because they are equal in the file and in the database.
     """
     known = np.asarray(database.rotations)[:, COMPARED]
     return [c.name for c in clips if _is_in(known, resample(c, database.rate).rotations[:, COMPARED])]
@@ -106,7 +106,7 @@ def _is_in(known: F32, own: F32) -> bool:
 
 
 def expanded(paths: Sequence[Path]) -> list[Path]:
-    """Return the paths of all files that the patterns and folders in `paths` contain; refuse a path without a file."""
+    """Return all files that the patterns and folders in `paths` contain; refuse a pattern or folder without a file."""
     out: list[Path] = []
     for p in paths:
         found = [p] if p.exists() else [Path(name) for name in sorted(glob(str(p), recursive=True))]
@@ -146,7 +146,7 @@ def read_inputs(paths: Sequence[Path], tell: Progress) -> list[tuple[str, Any, L
 
 
 def footfalls_of(given: Any, path: Path) -> Landings:
-    """Return the times [s] of the marked footfalls, in the clock of a table, or after the first sample of a session."""
+    """Return the times [s] of marked footfalls: in the clock of a table, or from the first sample of a session."""
     return read_footfalls(path, given.began if isinstance(given, Table) else 0.0)
 
 

@@ -1,4 +1,4 @@
-"""Explain why a search has chosen its winner: the query, the winner and the next best candidates with their costs."""
+"""Explain why a search has chosen its winner, by the query and by the costs of the winner and other candidates."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def explain(
 ) -> Explanation:
     """Explain the last search that runs at most `at` seconds after the start of the recording `track`.
 
-    `calibrations` maps the index of a sample to the calibration that takes effect before this sample.
+    `calibrations` maps the index of a tracker sample to the calibration that takes effect before the sample.
     """
     last = (track.stamps_ns[-1] - track.stamps_ns[0]) * 1e-9
     if not 0 <= at <= last:
@@ -68,8 +68,8 @@ def explain(
 def _explained(avatar: Avatar, match: Match, t: float, before: int, k: int) -> Explanation:
     database = avatar.matcher.database
     layout, others = database.layout, [int(f) for f in match.runner_up_frames if f >= 0][:k]
-    # The played time can lie between two frames: the search compares the nearer frame, but `match.frame` is rounded
-    # down.
+    # The played time of a clip can lie between two frames: the search compares the nearer frame, but `match.frame` is
+    # rounded down.
     shown = match.frame + int(not np.array_equal(database.features[match.frame], match.winner))
     physical = match.query * database.feature_std + database.feature_mean
     return Explanation(
@@ -90,7 +90,7 @@ def _candidate(database: MotionDatabase, match: Match, frame: int) -> Candidate:
 
 
 def lines(e: Explanation) -> list[list[str]]:
-    """Return a table with one row per candidate and one column per feature; the first row contains the headings."""
+    """Return a table of costs with one row per candidate and one column per feature; row 0 contains the headings."""
     names = list(e.winner.by_feature)
     out = [["", "clip", "at s", "frame", "cost", *names]]
     rows: list[tuple[str, Candidate]] = [("winner", e.winner)]

@@ -18,7 +18,7 @@ SWING_SPEED, LANDED_SPEED, LIFTED_M = 0.25, 0.12, 0.06  # m/s, m/s, m
 STILL_SPEED = 0.1  # A foot that is slower than 0.1 m/s counts as still.
 SAME_EVENT_S = 0.2  # Touchdowns of avatar and user within 0.2 s count as the same step.
 NEAR_S = 0.3  # A touchdown of the avatar is a phantom step if the user has no touchdown within 0.3 s.
-# The user's feet are shifted in time by several shares of the duration, to compute how well feet agree by chance.
+# To compute how well feet agree by chance, the motion of the user's feet is shifted by these shares of the duration.
 SHIFTS = tuple(0.1 + 0.8 * ((k * 0.618034) % 1.0) for k in range(1, 9))
 
 Landings = tuple[F64, F64]  # the sorted times [s] of the touchdowns of the left and of the right foot
@@ -53,7 +53,7 @@ def smoothed_speed(points: F64, dt: float) -> F64:
 def touchdowns(points: F64, speeds: F64, dt: float) -> F64:
     """Return the times [s] at which a foot touches down, interpolated between the frames."""
     out: list[float] = []
-    stood: F64 | None = None  # position of the foot in its last stance
+    stood: F64 | None = None  # position of the foot when it last stood
     swings, farthest = False, 0.0
     for i, speed in enumerate(speeds.tolist()):
         if not np.isfinite(speed) or not np.isfinite(points[i]).all():
@@ -75,8 +75,8 @@ def touchdowns(points: F64, speeds: F64, dt: float) -> F64:
 
 
 def agreement(user: Feet, other: Feet, seconds: float) -> tuple[dict[str, float], F64]:
-    """Compare the feet of the avatar (`other`) with those of the user. Return counts, which can be added over clips,
-    and the delays [s] of matching touchdowns; a positive delay means that the avatar's foot lands after the user's."""
+    """Compare the avatar's feet (`other`) with the user's feet. Return counts of frames and touchdowns, and the delays
+    [s] of the avatar's touchdowns after the user's touchdowns."""
     out: dict[str, float] = {}
     if user.still is not None and other.still is not None:
         n = min(len(user.still), len(other.still))
@@ -135,8 +135,8 @@ def figures(counts: dict[str, float], delays: F64) -> dict[str, float]:
 
 
 def pairs(a: F64, b: F64, within: float) -> Any:
-    """Match each time in `a` with at most one time in `b`, nearest pairs first, if |a − b| ≤ `within`. The result
-    (P, 2) holds the index in `a` and the index in `b` of each pair."""
+    """Match each time in `a` with at most one time in `b`, nearest pairs first, if they differ by at most `within`.
+    Return the indices in `a` and `b` (P, 2) of each matched pair."""
     apart = np.abs(a[:, None] - b[None, :]) if len(a) and len(b) else np.zeros((0, 0))
     candidates = np.argwhere(apart <= within + 1e-9)
     used_a, used_b, out = set[int](), set[int](), []

@@ -16,7 +16,7 @@ from mm_ros.tracking.hand_poses import ESTIMATED, HAND_POSES, hand_in_device
 from mm_ros.tracking.hands import HandSettings, HandStage
 from mm_ros.tracking.simulation import TrackerTrack
 
-Errors = dict[str, F64]  # maps the name of a convention of controller poses to the facing error of each frame [deg]
+Errors = dict[str, F64]  # maps the name of each convention of controller poses to the facing errors of all frames [deg]
 
 
 def facing_errors(

@@ -15,7 +15,7 @@ STANDING_M, STANDING_S = 0.05, 1.0
 SUFFIXES = tuple(f"{round(1000 * t)}ms" for t in HORIZON_S)
 ERRORS = tuple(f"ahead_{s}_error_m" for s in SUFFIXES)
 RAW_ERRORS = tuple(f"ahead_{s}_raw_error_m" for s in SUFFIXES)
-# A share is the mean error of the prediction, divided by the mean error for constant velocity of the headset.
+# A metric in SHARES is the mean error of the prediction, divided by that for constant velocity of the headset.
 SHARES = tuple(f"ahead_{s}_share" for s in SUFFIXES)
 STANDING = "standing_ahead_m"  # the farthest predicted displacement [m] of a user who stands, which should be 0
 
@@ -48,7 +48,7 @@ def predicted_position(r: ChainResult, seconds: float) -> F64:
 
 
 def standing(hips: F64, dt: float) -> NDArray[np.bool_]:
-    """Return for each frame (F,) whether the user stands; the first and last STANDING_S of a clip are False."""
+    """Return for each frame (F,) whether the user stands; False in the first and last STANDING_S of a clip."""
     reach = round(STANDING_S / dt)
     out = np.zeros(len(hips), bool)
     inner = slice(reach, len(hips) - reach)

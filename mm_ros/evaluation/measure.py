@@ -1,4 +1,4 @@
-"""Metrics of the avatar in one clip. Raw values are stored, so that a summary of many clips can be computed later."""
+"""Computes the metrics of the avatar in one clip. All values are stored for a later summary of many clips."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ VALUES = (
 )  # fmt: skip
 # A metric in NUMBERS has one number per clip; the table shows the mean over clips, weighted by duration.
 NUMBERS = ("skate_ratio", "jitter", "jumps_per_s", "pops_per_min")
-# A metric in COUNTED is a share, computed from two counts: the number of hits and the number of all samples.
+# A metric in COUNTED is a share: the first count of its entry divided by the second count.
 COUNTED = {
     "wrist_limit_share": ("wrist_limit", "wrists"),
     "reach_share": ("in_reach", "wrists"),
@@ -49,7 +49,7 @@ WITH_INTERVAL: tuple[tuple[str, str | None], ...] = (
     ("steps_per_minute", None), ("phantom_steps_per_minute", None), ("skate_ratio", None),
 )  # fmt: skip
 DRAWS, FEWEST = 400, 5  # number of bootstrap samples, and minimum number of recordings for a confidence interval
-# NEEDS maps a metric to the reference data that it needs. If a recording lacks the reference data, the metric is null.
+# NEEDS maps a metric to its reference data. If a recording lacks the reference data, the metric is null.
 NEEDS = {
     **dict.fromkeys(("wrist_bend_deg", "wrist_limit_share", "reach_share", "solver_reach_share", "hand_error_all_m"),
                     "tracked controllers"),
@@ -82,10 +82,10 @@ class Measured:
     seconds: float
     values: dict[str, F64] = field(default_factory=dict)
     numbers: dict[str, float] = field(default_factory=dict)
-    by_frame: dict[str, F64] = field(default_factory=dict)  # maps the name of a metric to its values at 60 Hz
+    by_frame: dict[str, F64] = field(default_factory=dict)  # maps the name of a metric to the metric's values at 60 Hz
     counts: dict[str, float] = field(default_factory=dict)  # numbers of samples and events, which are added over clips
     delays: F64 = field(default_factory=lambda: np.zeros(0))  # delays [s] of the avatar's touchdowns after the user's
-    offsets: dict[str, Offset] = field(default_factory=dict)  # maps a body tracker to its joint's pose relative to it
+    offsets: dict[str, Offset] = field(default_factory=dict)  # maps a body tracker to the offset of its joint
     feet: tuple[Feet, Feet] | None = None  # motion of the user's feet and of the avatar's feet
 
 
@@ -166,8 +166,8 @@ def of_chain(
 
 
 def of_chance(ours: Measured) -> Measured | None:
-    """Compute how well the avatar's feet agree with the user's feet when the latter are shifted in time, as a baseline.
-    Return None if the motion of the user's feet is unknown."""
+    """Compute how well the avatar's feet agree by chance with the user's feet, that is, after the user's feet are
+    shifted in time. Return None if the motion of the user's feet is unknown."""
     if ours.feet is None:
         return None
     return Measured(ours.seconds, counts=footfalls.chance(*ours.feet, ours.seconds, DT))
@@ -209,7 +209,7 @@ def of_estimate(result: ChainResult, truth: Truth | None, known: Known) -> Measu
 
 def user_feet(truth: Truth | None, known: Known, first_ns: int, frames: int) -> Feet:
     """Return the motion of the user's feet, from the true foot joints if they are recorded, else from the foot
-    trackers. If the recording has marked footfalls, the marked footfalls replace the detected touchdowns."""
+    trackers. Marked footfalls of the recording, if there are any, replace the detected touchdowns."""
     if truth is not None:
         feet = footfalls.feet_of(truth.positions[:frames, [LEFT_FOOT, RIGHT_FOOT]], DT)
     else:
@@ -277,7 +277,7 @@ def _against_devices(
         errors["hips_error_cm"] = [m.position_error_m(positions[:, joint, :2], hips) * 100]
         errors["hips_height_error_cm"] = [np.abs(positions[:, joint, 2] - user[:, 2]) * 100]
         predicted = np.interp(wanted, times, np.unwrap(r.facing_yaw))
-        # The yaw of the avatar's pelvis is compared, because a waist tracker does not measure the shoulders.
+        # The waist tracker is compared with the avatar's pelvis, because it does not measure the shoulders.
         for metric, yaw in (("predicted_facing", predicted), ("facing", m.facing_of_pelvis(positions))):
             out.by_frame[f"{metric}_error_deg"] = _yaw_error_deg(yaw, upright_yaw(turned), wanted)
     out.values.update({name: np.concatenate(parts) for name, parts in errors.items()})
@@ -292,8 +292,8 @@ def upright_yaw(pelvis: F64) -> F64:
 
 
 def _yaw_error_deg(yaw: F64, user: F64, times: F64) -> F64:
-    """Return the absolute difference of two yaws (F,) in degrees, after the median difference of the first seconds is
-    subtracted, because the strap turns the tracker by a constant angle."""
+    """Return the absolute difference of two yaws (F,) in degrees, without the median difference of the first seconds,
+    because the strap turns the tracker by a constant angle."""
     apart = yaw - user
     first = apart[(times <= FITTED_S) & np.isfinite(apart)]
     mean = np.arctan2(np.sin(first).mean(), np.cos(first).mean()) if len(first) else 0.0
@@ -302,8 +302,8 @@ def _yaw_error_deg(yaw: F64, user: F64, times: F64) -> F64:
 
 
 def _against_trackers(out: Measured, r: ChainResult, trackers: Any, arm: float | None) -> None:
-    """Add to `out` how far headset and controllers are from where the avatar would hold them; NaN for a lost device.
-    `arm` is the length of the user's arm [m]."""
+    """Add to `out` the distances of headset and controllers from where the avatar would hold them; NaN for a lost
+    device. `arm` is the length of the user's arm [m]."""
     p, q = room(r.pose)
     seen = trackers.state != LOST
     at, turned = _carried(p[:, HEAD], q[:, HEAD], r.mounts[:, 0])
@@ -336,8 +336,8 @@ def _count(out: Measured, name: str, hits: NDArray[np.bool_]) -> None:
 
 
 def wrist_bend(local: F64) -> tuple[F64, F64]:
-    """Return the bend of the wrist (F,) in degrees and as a share of its limit. The bend is the angle between hand and
-    forearm without twist."""
+    """Return the bend of the wrist (F,) in degrees and as a share of its limit. The bend of a wrist is the angle
+    between hand and forearm without twist."""
     along = rot.rotate(local, np.broadcast_to(np.array([0.0, 1.0, 0.0]), (len(local), 3)))
     bend = np.degrees(np.arctan2(np.hypot(along[:, 0], along[:, 2]), along[:, 1]))
     v = rot.log(local)
@@ -351,7 +351,7 @@ def frozen(trackers: Any, role: int) -> NDArray[np.bool_]:
     else:
         p, q = trackers.positions[:, role], trackers.rotations[:, role]
         same = np.concatenate([[False], (p[1:] == p[:-1]).all(1) & (q[1:] == q[:-1]).all(1)])
-    run = np.cumsum(~same)  # Samples of one run of equal poses get the same number.
+    run = np.cumsum(~same)  # Consecutive samples with equal poses get one common number.
     first, last = np.searchsorted(run, run, side="left"), np.searchsorted(run, run, side="right") - 1
     return np.asarray((trackers.stamps_ns[last] - trackers.stamps_ns[first]) * 1e-9 >= FROZEN_S)
 
@@ -366,15 +366,15 @@ def _wrist(p: F64, q: F64, offset: F64) -> F64:
 
 
 def of_truth(truth: Truth, pop_limit: float) -> Measured:
-    """Compute the metrics of feet and smoothness for the true poses, as a reference for those of the avatar."""
+    """Compute the metrics of feet and smoothness for the true poses of the user, for comparison with the avatar."""
     out = of_body(truth.positions, truth.contacts, len(truth.positions) * DT, pop_limit)
     out.values.update({k: v for k, v in out.by_frame.items() if k in VALUES})
     return out
 
 
 def pooled(parts: list[Measured]) -> dict[str, Any]:
-    """Return the summary of the metrics of all clips. Raw values of all clips are joined; numbers are averaged with the
-    durations of the clips as weights."""
+    """Return the summary of the metrics of all clips. Statistics of metrics with many values are computed from the
+    values of all clips; metrics with one number per clip are averaged, with the durations of the clips as weights."""
     out: dict[str, Any] = {}
     for name in VALUES:
         have = [p.values[name] for p in parts if name in p.values]

@@ -1,7 +1,7 @@
 """Measured data about the user for the comparison with the avatar: body trackers, marked footfalls, length of the arm.
 
-A body tracker sits on a strap beside its joint. Therefore the constant offset between tracker and joint is fitted on
-the first FITTED_S seconds of a recording, and removed before the comparison.
+A body tracker sits on a strap beside its joint. Therefore the constant offset between tracker and joint is computed
+from the first FITTED_S seconds of a recording, and removed before the comparison.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from mm_ros.tracking.calibration import CONTROLLER_ALONG_HAND, head_joint_height
 FITTED_S, FEWEST = 3.0, 10
 GAP_S = 0.25  # Between two samples that are more than 0.25 s apart, the pose of a device is unknown.
 FED = ("head", "left_hand", "right_hand")
-# Maps each kind of body tracker to the joint after which its error metric is named.
+# maps each kind of body tracker to the joint after which the error metric of the tracker is named
 _NAMES = {"waist": "hips", "foot": "ankle", "chest": "chest", "knee": "knee", "forearm": "elbow"}
 CARRIERS = {ROLES[r]: (JOINT_OF_ROLE[r], _NAMES[ROLES[r].split("_")[-1]]) for r in BODY_ROLES}
 # The length of an arm from shoulder to wrist is computed from the distance between the wrists of spread arms or from
@@ -101,7 +101,7 @@ class Known:
 
 def fit_offset(p: F64, q: F64, joint_p: F64, joint_q: F64, times: F64) -> Offset | None:
     """Fit the constant offset between a body tracker (`p`, `q`) and its joint on the first FITTED_S seconds. Return
-    None if there are fewer than FEWEST samples."""
+    None if the recording has fewer than FEWEST samples in this time."""
     first = (times <= FITTED_S) & np.isfinite(p).all(1) & np.isfinite(q).all(1)
     if first.sum() < FEWEST:
         return None
@@ -116,7 +116,7 @@ def mean_rotation(q: F64) -> F64:
 
 
 def devices_of_frames(frames: list[TrackerFrame]) -> dict[str, Device]:
-    """Return the samples of each body tracker in recorded frames; samples of a lost tracker are left out."""
+    """Return the samples of each body tracker in recorded tracker frames; samples of a lost tracker are left out."""
     out = {}
     for r, role in enumerate(ROLES):
         seen = [f for f in frames if f.state[r] == TRACKED] if role in CARRIERS else []
@@ -135,8 +135,8 @@ def arm_of_skeleton(skeleton: Skeleton) -> float:
 
 
 def arm_of_user(frames: list[TrackerFrame], calibration: Calibration) -> float:
-    """Return the length of the user's arm from shoulder to wrist [m]. The length is computed from a T-pose in the
-    recording, or else from the calibrated arm span, or else from the user's height."""
+    """Return the length of the user's arm from shoulder to wrist [m]. The length of the arm is computed from a T-pose
+    in the recording, or else from the calibrated arm span, or else from the user's height."""
     span = spread_of_hands(frames) or calibration.arm_span
     if span:
         return ARM_OF_SPAN * (span - 2 * CONTROLLER_ALONG_HAND)

@@ -62,12 +62,12 @@ class ChainResult:
     matched: PoseTrack
     pose: PoseTrack
     frame: NDArray[np.int64]  # (F,) index of the played frame in the database
-    reason: list[str]  # (F,) why a search has run in this frame, or "" if no search has run
+    reason: list[str]  # (F,) reason why a search has run in a frame, or "" without a search
     band: list[str]  # (F,)
     cost: F64  # (F,) NaN without a search
     continue_cost: F64  # (F,)
     added_lean_deg: F64  # (F,) lean that post-processing adds to the torso, so that the head reaches the headset
-    step_s: F64  # (F,) time that all stages needed for a frame [s]
+    step_s: F64  # (F,) time that all stages together needed for a frame [s]
     mounts: F64  # (F, 3, 7) calibrated poses of headset and controllers relative to head and hands
     feet: FeetTrack | None = None  # the user's feet as estimated from the trackers
 
@@ -84,11 +84,11 @@ def run_chain(
     track: TrackerTrack, avatar: Avatar, facing: Any = None, warm: bool = True, sightings: Sequence[Sighting] = (),
     calibrations: Mapping[int, Calibration] | None = None,
 ) -> ChainResult:  # fmt: skip
-    """Run all stages of the avatar on all tracker samples. Samples that a stage drops are not in the result.
+    """Run all stages of the avatar on all tracker samples. Tracker samples that a stage drops are not in the result.
 
-    `facing` (F,) holds yaws [rad] that replace the predicted facing. `sightings` holds camera landmarks; the avatar
-    gets each of them before the first tracker sample after its arrival. `calibrations` maps the index of a sample to
-    the calibration that takes effect before this sample.
+    The yaws `facing` (F,) [rad] replace the predicted facing. `sightings` holds camera landmarks; the avatar gets each
+    of them before the next tracker sample. `calibrations` maps the index of a tracker sample to the calibration that
+    takes effect before the sample.
     """
     if warm:
         avatar.warm_up()
@@ -144,7 +144,7 @@ def mounts_of(calibration: Calibration) -> F64:
 
 
 def stack_feet(feet: Sequence[FeetEstimate | None]) -> FeetTrack | None:
-    """Join the estimates of the user's feet to arrays, or return None if a sample has no estimate."""
+    """Join the estimates of the user's feet to arrays; return None if the estimate of a tracker sample is missing."""
     known = [f for f in feet if f is not None]
     if len(known) < len(feet):
         return None

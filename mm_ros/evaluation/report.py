@@ -75,8 +75,8 @@ _COLORS = ("#3b82f6", "#e0743a")
 
 
 def line_plot(title: str, series: Sequence[Any], names: Sequence[str], factor: float, height: int = 150) -> str:
-    """Return an SVG plot of one or more series over frames. A long series is reduced to the maximum of each interval,
-    so that the plot shows all peaks."""
+    """Return an SVG plot of one or more series over frames. If a series has very many frames, the plot shows the
+    maximum of each interval, so that it contains all peaks."""
     shown = [(np.asarray(s, np.float64) * factor, n) for s, n in zip(series, names, strict=True) if s is not None]
     if not shown:
         return ""
@@ -112,7 +112,7 @@ def _heat(outcomes: list[Outcome], cells: int = 120) -> str:
 
 def _worst(outcomes: list[Outcome]) -> str:
     """Return pictures of the moments with the largest facing and root errors: the true body (sand) beside the avatar
-    (blue). The shown moments are at least 1 s apart."""
+    (blue). The moments in the pictures are at least 1 s apart."""
     moments = []
     for k, o in enumerate(outcomes):
         if not o.kept or o.kept.get("truth") is None:
@@ -132,7 +132,7 @@ def _worst(outcomes: list[Outcome]) -> str:
 
 
 def peaks(values: F64, apart: int, most: int) -> list[int]:
-    """Return the indices of the `most` largest values whose indices are at least `apart` frames from each other."""
+    """Return the frames of the `most` largest values that are at least `apart` frames from each other."""
     out: list[int] = []
     for i in np.argsort(-values, kind="stable"):
         if all(abs(int(i) - j) >= apart for j in out):

@@ -2,9 +2,9 @@
 
 Run for example `python -m mm_ros.evaluation.restless_users --first 1000 --users 30`.
 
-The users move like people in the CMU motion data, or like the synthetic user if the CMU motion data are missing. Users
-have random body heights and wear their headsets differently. Times in which a simulated user stands still are cut out.
-The constants of tracking/standing.py were chosen with seeds 100 to 199, so an independent check must use other seeds.
+The users move like people in the CMU motion data, or like the synthetic user if the CMU motion data are missing. Body
+heights and headset positions on the head are random. Times in which a simulated user stands still are cut out. The
+constants of tracking/standing.py were chosen with seeds 100 to 199, so an independent check must use other seeds.
 """
 
 from __future__ import annotations
@@ -128,8 +128,8 @@ def taken(track: TrackerTrack, rows: np.ndarray) -> TrackerTrack:
 
 
 def joined(parts: Sequence[TrackerTrack], frames: int) -> TrackerTrack:
-    """Join parts of motion to one track, in which each part begins at the place on the floor where the last one
-    ended."""
+    """Join parts of motion to one track, in which each part begins at the place on the floor where the part before it
+    ends."""
     place: F64 = parts[0].positions[0, HEAD_ROLE, :2]
     moved = []
     for part in parts:

@@ -1,4 +1,4 @@
-"""What the evaluation compares: the avatar (row `ours`) and its baselines, each defined by changes of the settings."""
+"""Rows that the evaluation compares: the avatar (row `ours`) and baselines, each defined by changed settings."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Row:
     change: tuple[tuple[str, str, object], ...] = ()  # (stage, setting, value)
     drag: bool = False
     asked_only: bool = False
-    camera: bool = False  # The facing of the avatar is corrected by camera landmarks.
-    true_facing: bool = False  # The avatar gets the true facing of the user.
-    true_feet: bool = False  # The avatar gets the true feet of the user.
+    camera: bool = False  # True if camera landmarks correct the facing of the avatar
+    true_facing: bool = False  # True if the user's true facing replaces the predicted one
+    true_feet: bool = False  # True if the user's true feet replace the estimated ones
 
     @property
     def needs_truth(self) -> bool:
@@ -30,8 +30,8 @@ class Row:
         return out
 
 
-# The avatar uses the user's estimated feet for several purposes. Each of the settings SEARCH and following switches one
-# use of the estimated feet off.
+# The user's estimated feet affect search, foot lock, inverse kinematics and prediction; the settings SEARCH, HOLD,
+# FOLLOW and AHEAD switch these four effects off.
 SEARCH = ("matcher", "feet_weight", 0.0)
 HOLD = ("post", "hold_feet", False)
 FOLLOW = ("post", "follow_feet", 0.0)
@@ -95,7 +95,7 @@ CHAIN_ROWS: tuple[Row, ...] = (
         true_feet=True,
     ),
 )
-# The values of the rows in DERIVED are computed from runs of other rows.
+# For the rows in DERIVED, no avatar is run: their values are computed from runs of other rows or from the data.
 DERIVED = {
     STEPS: "the estimator of the user's feet alone, without the avatar",
     CHANCE: "feet of 'ours' compared with the user's feet at other times, which shows agreement by chance",
@@ -107,8 +107,8 @@ MEANINGS = {**{r.name: r.meaning for r in CHAIN_ROWS}, **DERIVED}
 
 
 def chosen(names: str) -> tuple[Row, ...]:
-    """Return the rows that a comma-separated list names, and the row `ours`. If the list is empty, return all rows
-    except those marked `asked_only`."""
+    """Return the rows that a comma-separated list names, and the row `ours`. An empty list selects all rows that are
+    not marked `asked_only`."""
     wanted = [n.strip() for n in names.split(",") if n.strip()]
     for name in wanted:
         if name not in ROW_NAMES:

@@ -55,7 +55,7 @@ from mm_ros.tracking.simulation import Simulation, TrackerTrack, simulate_clip
 
 @dataclass(frozen=True)
 class Task:
-    """One clip, session or table, with all that a worker process needs to evaluate it."""
+    """One clip, session or table to evaluate, with the settings that a worker process needs for the evaluation."""
 
     name: str
     database: Path
@@ -67,8 +67,8 @@ class Task:
     footfalls: Landings | None = None  # times [s] of the user's marked footfalls
     feed_all: bool = False  # True if the avatar also gets the user's body trackers
     hand_pose: str = ESTIMATED  # convention (docs/hand-poses.md) for the poses of the controllers in a table
-    facing_by_hand_pose: bool = False  # True measures the predicted facing for each convention of controller poses.
-    keep: bool = False  # True keeps the poses of all frames for a report.
+    facing_by_hand_pose: bool = False  # True to evaluate the predicted facing for each convention of controller poses
+    keep: bool = False  # True to keep the poses of all frames for a report
     camera: LandmarkSimulation = COMMON
 
 
@@ -87,7 +87,7 @@ class Inputs(NamedTuple):
     truth: Truth | None
     kinds: NDArray[np.int8]
     known: Known
-    # maps the index of a sample to the calibration that takes effect before this sample
+    # maps the index of a tracker sample to the calibration that takes effect before the sample
     calibrations: Mapping[int, Calibration] = MappingProxyType({})
 
 
@@ -120,7 +120,7 @@ def run_one(task: Task) -> Outcome:
     for row in task.rows:
         seen = sightings(task, track) if row.camera else []
         if (row.camera and not seen) or (row.needs_truth and truth is None):
-            continue  # The recording lacks the camera landmarks or the true poses that the row needs.
+            continue  # The row is skipped if the recording lacks the camera landmarks or the true poses for it.
         avatar = make_avatar(row, task.settings, database, calibration)
         if row.true_feet and truth is not None:
             avatar.trajectory.steps = TrueFeetStage(avatar.trajectory.steps, truth, int(track.stamps_ns[0]))
@@ -264,8 +264,8 @@ def truth_of_session(session: Session) -> Truth | None:
 
 
 def track_of_frames(f: list[TrackerFrame], repeated: list[NDArray[np.bool_]] | None = None) -> TrackerTrack:
-    """Convert tracker frames to arrays, including the epoch of each frame. A new epoch resets the stages, for example
-    when a session starts again."""
+    """Convert tracker frames to arrays, including the epoch number of each frame. When the epoch number changes, for
+    example because a session starts again, the stages are reset."""
     return SessionTrack(
         np.array([x.stamp_ns for x in f]),
         np.stack([x.positions for x in f]),

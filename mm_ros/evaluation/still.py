@@ -14,7 +14,7 @@ from mm_ros.motion.database import MotionDatabase
 
 
 class StillStage:
-    """A replacement for MatcherStage with the same method `step(Trajectory) → (AvatarPose, Match)`."""
+    """Replacement for MatcherStage with an equal method `step(Trajectory) → (AvatarPose, Match)`."""
 
     def __init__(self, database: MotionDatabase, scale: float = 1.0) -> None:
         self.database = database
@@ -54,7 +54,7 @@ class StillStage:
 
 def stillest_row(database: MotionDatabase) -> int:
     """Return the index of the slowest frame of the database in which both feet are in contact and the head is upright.
-    If the database has no standing frame with an upright head, return the slowest of all frames."""
+    If no frame of the database fulfils these conditions, the slowest of all frames is returned."""
     speed = np.abs(np.asarray(database.velocities[:, 0])).sum(1) + np.abs(np.asarray(database.angular_velocities)).sum(
         (1, 2)
     )

@@ -7,7 +7,7 @@ from typing import Any
 from mm_ros.evaluation.look_ahead import SUFFIXES
 from mm_ros.evaluation.rows import ROW_NAMES
 
-# Each entry of the printed table has a metric, a heading, a factor, a number of digits and a statistic.
+# Each row describes a line of the printed table by metric, heading, factor, number of digits and statistic.
 COLUMNS = (
     ("predicted_facing_error_deg", "predicted facing °", 1, 1, "mean"),
     ("facing_error_deg", "facing °", 1, 1, "mean"),
@@ -71,14 +71,14 @@ def cell(row: dict[str, Any], column: tuple[str, str, float, int, str]) -> str:
 
 def lines(summary: dict[str, Any]) -> list[list[str]]:
     """Return the table of an evaluation: first the headings, then one line per metric. The table has one column for the
-    avatar and one for each baseline. The table has no line for metrics without a value."""
+    avatar and one for each baseline. The table leaves out metrics without a value."""
     names = [n for n in ROW_NAMES if n in summary]
     body = [[c[1], *(cell(summary[n], c) for n in names)] for c in COLUMNS]
     return [["", *names], *(line for line in body if set(line[1:]) != {"–"})]
 
 
 def offset_lines(row: dict[str, Any]) -> list[list[str]]:
-    """Return the lines of a table with the offsets between body trackers and joints; empty without body trackers."""
+    """Return the lines of a table with the offsets between body trackers and joints; none without body trackers."""
     offsets = row.get("offsets") or {}
     head = ["offset of", "mean cm", "largest cm", "mean °", "largest °"]
     names = ("mean_cm", "largest_cm", "mean_deg", "largest_deg")
@@ -93,7 +93,7 @@ def interval_line(row: dict[str, Any]) -> str:
 
 def missing_line(missing: dict[str, str]) -> str:
     """Return one sentence that lists the metrics for which the recording lacks reference data, grouped by the missing
-    data. The sentence is empty if no reference data are missing."""
+    data. If no reference data are missing, the sentence is empty."""
     groups: dict[str, list[str]] = {}
     for key, why in missing.items():
         groups.setdefault(why, []).append(key)

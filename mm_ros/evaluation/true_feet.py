@@ -1,4 +1,4 @@
-"""A stage that uses the true feet of the user, to measure how good the avatar would be with a perfect estimate."""
+"""A stage that uses the true feet of the user, to measure the quality of the avatar without errors of the feet."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class TrueFeetStage(StepStage):
             touchdown[np.clip(np.round(times / DT).astype(int), 0, len(ankles) - 1), side] = 1.0
         columns = (1.0 - moves)[..., None], touchdown[..., None], moves[..., None], ankles, velocities
         self._numbers = np.concatenate([*columns, np.full((len(ankles), 2, 1), SIGMA_M)], axis=2)
-        self._shown = -1  # index of the true frame that the last step has used
+        self._shown = -1  # index of the frame with true poses that was used last
 
     def step(self, frame: TrackerFrame, facing: BodyOrientation | None = None) -> StepEstimate | None:
         estimate = super().step(frame, facing)

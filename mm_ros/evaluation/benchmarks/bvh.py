@@ -1,4 +1,4 @@
-"""Compare the BVH reader of mm_ros with bvhio and upc-pymotion: duration, and differences of the joint positions.
+"""Compare the BVH reader of mm_ros with bvhio and upc-pymotion in speed and in the computed joint positions.
 
 Run `python -m mm_ros.evaluation.benchmarks.bvh FILE_OR_FOLDER… [--limit 12] [--json FILE]`.
 
@@ -100,7 +100,7 @@ def run(paths: list[Path], limit: int, json_file: Path | None = None) -> dict[st
     except ImportError as error:
         raise MmRosError(f"{error.name} is not installed: {setup_command('bench')}") from error
     files = find_files(paths)[:limit]
-    ours_whole(files[0])  # The first call compiles all functions before the measurement.
+    ours_whole(files[0])  # This first call, which is not measured, compiles all functions.
     rows = [compare(f, slow=True) for f in files]
     total = {k: sum(r[k] for r in rows) for k in rows[0] if k.endswith("_s")}
     out = {

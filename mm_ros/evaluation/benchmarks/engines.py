@@ -38,8 +38,8 @@ class Contender:
 
 
 def contenders(base: AvatarSettings, effects: bool) -> list[Contender]:
-    """Return the settings of the three engines. With `effects`, also return variants with the search intervals and
-    blend half-lives of Szkaradek 2024."""
+    """Return the settings of the three engines. If `effects` is true, also return variants with the search intervals
+    and blend half-lives of Szkaradek 2024."""
     learned = replace(base, matcher=base.matcher.with_values(engine="learned"))
     out = [Contender("search", base), Contender("learned", learned)]
     loops = replace(base, matcher=base.matcher.with_values(engine="state_machine"))
@@ -75,7 +75,7 @@ def make_avatar(contender: Contender, database: MotionDatabase, calibration: Any
 def compare(
     inputs: Sequence[Any], path: Path, chosen: Sequence[Contender], simulation: Simulation, tell: Tell
 ) -> dict[str, dict[str, Any]]:
-    """Return for each engine the summary of `mm_ros evaluate`; its `frame_ms` is the time of the matcher alone."""
+    """Return for each engine the summary of `mm_ros evaluate`, in which `frame_ms` is the time of the matcher alone."""
     database = read_database(path)
     whole, limit = run.measure_database(database)
     parts: dict[str, list[measure.Measured]] = {c.name: [] for c in chosen}
@@ -125,7 +125,7 @@ def memory(path: Path, model: str) -> dict[str, dict[str, float]]:
 
 
 def counted_mb(engine: str, database: MotionDatabase, learned: LearnedModel | None) -> float:
-    """Return the sum of the arrays that an engine needs [MB]; `learned` is the model of the learned engine."""
+    """Return the size of all arrays that an engine needs [MB]; `learned` is the model of the learned engine."""
     if engine == STATE_MACHINE:
         return StateMachineStage(database).memory_bytes / 1e6
     if engine == LEARNED:
@@ -152,14 +152,14 @@ def endurance(path: Path, model: str, minutes: float, noise: float) -> dict[str,
 
 
 def _grown(asked: tuple[str, Path, str]) -> float:
-    """Return by how many MB the memory of the process grows when one engine is loaded and all its data are read.
-    Libraries are loaded before, so that their memory is not counted."""
+    """Return by how many MB the memory of the process grows when an engine is loaded and all data of the engine are
+    read. Libraries are loaded before the measurement, so that their memory is not counted."""
     from mm_ros.body.types import still_trajectory
     from mm_ros.matching.matcher import MatcherSettings
 
     engine, path, model = asked
     settings = MatcherSettings(engine=engine, model=model)
-    LearnedModel()  # onnxruntime is loaded before the measurement, so that its memory is not counted.
+    LearnedModel()  # The library onnxruntime is loaded before the measurement, so that its memory is not counted.
     MatcherStage(MatcherSettings(engine="learned"), LearnedModel().digest, learned=LearnedModel()).warm_up()
     before = _resident_mb()
     learned = load_learned(settings)

@@ -1,7 +1,7 @@
 """GMR (General Motion Retargeting) as a method of `mm_ros bench robot`, if GMR is installed.
 
-GMR has a hand-written table for each of its robots. The input of GMR are poses of the skeleton of the LAFAN1 motion
-data. Each joint of LAFAN1 differs from the joint of mm_ros by a constant rotation, which is computed from the T-poses.
+GMR has a hand-written table for each of its robots. GMR takes poses of the skeleton of the LAFAN1 data. Each joint of
+LAFAN1 differs from the joint of mm_ros by a constant rotation, which is computed from the T-poses.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mm_ros.robot.figure import SIDES, Figure
 from mm_ros.robot.follow import RobotState, t_pose_of
 from mm_ros.robot.kinematics import LinkPoses
 
-# Each joint of LAFAN1 gets its position from the first joint of mm_ros, and its rotation from the second.
+# Maps each joint of LAFAN1 to the joints of mm_ros from which it gets its position and its rotation.
 HUMAN = {"Hips": ("hips", "hips"), "Spine2": ("upper_chest", "upper_chest")} | {
     f"{side.title()}{theirs}": (f"{side}_{place}", f"{side}_{turn}")
     for side in SIDES
@@ -33,7 +33,7 @@ HEIGHT_ABOVE_HEAD_JOINT = 0.15  # m
 
 
 class GmrFollower:
-    """Makes a robot follow poses by GMR, with GMR's table for BVH files."""
+    """Makes a robot follow the avatar's poses by GMR, with GMR's table for BVH files."""
 
     def __init__(self, figure: Figure, skeleton: Skeleton) -> None:
         try:
@@ -61,7 +61,7 @@ class GmrFollower:
         }
 
     def reset(self) -> None:
-        """Do nothing: the only state of GMR is the robot's pose from which the next solution is searched."""
+        """Do nothing, because GMR has no state except the robot's pose from which the next solution is searched."""
 
     def step(self, pose: AvatarPose) -> RobotState:
         positions, rotations = room_joints(pose)

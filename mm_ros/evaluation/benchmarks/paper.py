@@ -50,14 +50,14 @@ def figures(clips: Sequence[Clip], database: Path, settings: AvatarSettings, job
     }
 
 
-AS_RECORDED = BuildOptions(stooped=0.0)  # The databases of the papers contain no artificially bent copies of clips.
+AS_RECORDED = BuildOptions(stooped=0.0)  # The databases of the papers contain no bent copies of clips.
 
 
 def run(
     training: Sequence[Clip], raw: Sequence[Clip], held_out: Sequence[Clip], folder: Path, jobs: int, tell: Progress
 ) -> list[Line]:
-    """Measure all variants of the papers. `training` holds the clips of the database, `raw` holds copies of these clips
-    whose root is not filtered, and `held_out` holds the clips of the users."""
+    """Measure all variants in the tables of the papers. `training` holds the clips of the database, `raw` holds the
+    clips of `training` with an unfiltered root, and `held_out` holds the clips of the users."""
     base = AvatarSettings()
     database = folder / "full.mmdb"
     write_database(build_database(list(training), options=AS_RECORDED), database)

@@ -1,4 +1,4 @@
-"""Measure how well robots follow the avatar's poses: limb directions, feet, joint limits, smoothness and balance."""
+"""Measure how well robots follow the avatar's poses, by limb directions, feet, joint limits, smoothness and balance."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from mm_ros.tracking.simulation import resample, sample_times
 
 RATE = 60.0
 METHODS = ("follow", "decompose", "gmr")
-AT_LIMIT = 0.005  # A joint whose distance from its limit is below 0.5 % of its range counts as being at the limit.
+AT_LIMIT = 0.005  # A joint counts as being at its limit if it is nearer to the limit than 0.5 % of its range.
 JUMP_RAD = 0.3
 JOINTS = {
     "left leg": (LEFT_UPPER_LEG, LEFT_LOWER_LEG, LEFT_FOOT),
@@ -77,7 +77,7 @@ class Walk:
 
 
 def walk_of_clip(clip: Clip, seconds: float = 0.0) -> Walk:
-    """Return the poses in the first `seconds` of a clip at 60 Hz; 0 takes the whole clip."""
+    """Return the poses in the first `seconds` seconds of a clip at 60 Hz, or in the whole clip if `seconds` is 0."""
     if clip.rate != RATE:
         times = sample_times(len(clip), clip.rate, RATE)
         p, q = resample(clip.positions.astype(np.float64), clip.rotations.astype(np.float64), clip.rate, times)
@@ -123,7 +123,7 @@ def measure(
     figure: Figure, walk: Walk, method: str = "follow", settings: FollowSettings | None = None
 ) -> dict[str, Any]:
     """Measure all quantities of ROWS for one robot, one sequence of poses and one method. A quantity is None if the
-    robot lacks the limbs that it needs."""
+    robot lacks the limbs to which the quantity refers."""
     follower: Any
     if method == "gmr":
         follower = GmrFollower(figure, walk.skeleton)
@@ -134,7 +134,7 @@ def measure(
     follower.reset()
     states, took = [], []
     for pose in walk.poses:
-        began = time.thread_time()  # CPU time does not include other processes.
+        began = time.thread_time()  # CPU time is measured, because it does not include the load of other processes.
         states.append(follower.step(pose))
         took.append(time.thread_time() - began)
     avatar = [room_joints(pose) for pose in walk.poses]
@@ -160,8 +160,8 @@ def measure(
 
 
 def _limb(figure: Figure, name: str, links: Sequence[dict[str, F64]], avatar: Sequence[Any]) -> tuple[float, float]:
-    """Return the mean angle [deg] between a limb of the robot and of the avatar, and the mean error [m] of the limb's
-    end when the limb of the avatar is scaled to the length of the robot's limb."""
+    """Return the mean angle [deg] between a limb of the robot and that of the avatar, and the mean distance [m] of
+    their ends after the avatar's limb is scaled to the length of the robot's limb."""
     limb, joints = figure.limbs[name], JOINTS[name]
     root = figure.in_link(limb.upper, limb.root)
     middle, low = figure.in_link(limb.upper, limb.bend), figure.in_link(limb.lower, limb.bend)

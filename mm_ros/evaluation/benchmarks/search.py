@@ -19,7 +19,7 @@ from mm_ros.search import Engine
 from mm_ros.search.interface import I64
 
 GROWTH = (16_000, 32_000, 64_000, 125_000, 250_000, 500_000, 1_000_000)
-_ROUND_S = 0.7  # A search method gets at most _ROUND_S seconds per round. Slow methods answer only some of the queries.
+_ROUND_S = 0.7  # Search methods that need more than _ROUND_S seconds per round answer only some queries.
 Say = Callable[[str], None]
 
 
@@ -59,7 +59,7 @@ def measure(case: Case, stream_name: str, rounds: int, others: bool, pace: float
     times: dict[str, list[F32]] = {c.name: [] for c in contenders}
     frames: dict[str, I64] = {}
     asked = {c.name: _which(c, stream) for c in contenders}
-    for turn in range(rounds + 1):  # Round 0 is a warm-up that does not count.
+    for turn in range(rounds + 1):  # Round 0 of the benchmark is a warm-up that is not counted.
         for contender in contenders:
             took, found = contender.run(stream, asked[contender.name])
             frames[contender.name] = found
@@ -82,8 +82,8 @@ def _which(contender: Contender, stream: Stream) -> I64:
 def _figures(
     contender: Contender, times: list[F32], frames: I64, asked: I64, engine: Engine, case: Case, stream: Stream
 ) -> dict[str, float]:
-    """Compute the results of one search method. The time of a query is the median over all rounds, so that other load
-    on the machine does not affect the 99th percentile."""
+    """Compute the benchmark results of one search method. The time of a query is its median over all rounds, so that
+    other load on the machine does not affect the 99th percentile over the queries."""
     typical = np.median(times, axis=0)
     exact = engine.search_batch(stream.queries[asked], case.weights)[1].astype(np.float64)
     best = np.minimum(exact, stream.bounds[asked])
@@ -91,7 +91,7 @@ def _figures(
     cost = (case.weights * (queries - rows) ** 2).sum(axis=1)
     cost = np.minimum(
         np.where(frames < 0, np.inf, cost), stream.bounds[asked]
-    )  # If a search finds no better frame, the avatar plays the current clip on.
+    )  # If a search finds no better frame, the avatar continues to play the current clip.
     right = cost <= best * (1 + 1e-5) + 1e-9
     return {
         "median_us": round(float(np.median(typical)), 3),

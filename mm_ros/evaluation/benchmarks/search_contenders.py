@@ -22,8 +22,8 @@ from mm_ros.search.engine import search_at
 from mm_ros.search.interface import I64
 from mm_ros.search.tree.simd import LEAN
 
-# A `Run` is a function that answers some queries of a stream and returns the time [µs] and the found frame of each
-# query.
+# A `Run` is a function of a search method: it answers some queries and returns the time [µs] and the found frame of
+# each query.
 Run = Callable[[Stream, I64], tuple[F32, I64]]
 
 
@@ -107,8 +107,8 @@ def _timed(ask: Callable[[F32, float], int]) -> Run:
 
 
 def peers(case: Case, say: Callable[[str], None]) -> list[Contender]:
-    """Return the search methods of all installed libraries. Columns are scaled by their weights, because most libraries
-    compute only Euclidean distances."""
+    """Return the search methods of all installed libraries. The feature columns are scaled by their weights, because
+    most libraries compute only Euclidean distances."""
     stops = np.maximum(case.stops - 60, case.starts)
     frames = np.concatenate([np.arange(a, b) for a, b in zip(case.starts, stops, strict=True)])
     scale = np.sqrt(case.weights)
@@ -123,8 +123,8 @@ def peers(case: Case, say: Callable[[str], None]) -> list[Contender]:
 
 
 def _built(make: Callable[[], Any], rows: F32) -> tuple[Any, float, float]:
-    """Return the search index that `make` builds, the build time in ms and the memory in MB. The memory is the growth
-    of the process, but at least the size of one copy of `rows`."""
+    """Return the search index that `make` builds, the build time in ms and the memory in MB. The memory is measured as
+    the growth of the process, but is at least the size of one copy of `rows`."""
     before, start = _resident_mb(), time.perf_counter()
     made = make()
     return made, (time.perf_counter() - start) * 1e3, max(_resident_mb() - before, rows.nbytes / 1e6)

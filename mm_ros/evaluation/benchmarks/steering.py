@@ -39,7 +39,7 @@ GLIDE_M_S, GLIDES_S, MOVES_M_S = 0.2, 0.3, 0.5
 NEVER_S = AFTER_S
 PATH_SPEED = 1.2
 KEY_S = 1.0  # The avatar is assumed to reach a key point of a path at most 1 s early or late.
-SPEED_BANDS = np.array([0.2, 0.7, 1.6, 3.0])  # Pops are compared in separate bands of speed [m/s].
+SPEED_BANDS = np.array([0.2, 0.7, 1.6, 3.0])  # Pops are counted per range between two speeds [m/s].
 PATHS: dict[str, tuple[tuple[float, float], ...]] = {
     "square": ((0, 0), (4, 0), (4, 4), (0, 4), (0, 0)),
     "eight": ((0, 0), (2, 1.5), (4, 0), (6, -1.5), (8, 0), (6, 1.5), (4, 0), (2, -1.5), (0, 0)),
@@ -48,9 +48,9 @@ PATHS: dict[str, tuple[tuple[float, float], ...]] = {
 SPEEDS = ((0.8, 0.8, 1.2, 1.2, 1.2), (1.2, 1.0, 0.8, 0.8, 1.2, 1.2, 1.0, 1.0, 1.2), (1.2, 1.2))
 
 
-# Each variant has three times [s]: between searches, between forced searches, and until 99 % of a pose offset has
-# decayed. All variants except the last are those of Szkaradek 2024, table 5.2. The last variant differs from the
-# variant "high search" only in the forced search.
+# Each variant of an engine has three times [s]: between searches, between forced searches, and until 99 % of a pose
+# offset has decayed. All variants except the last are those of Szkaradek 2024, table 5.2. The last variant differs from
+# the variant "high search" only in the forced search.
 VARIANTS = {
     "standard": (0.1, 0.1, 0.1), "no inertia": (0.1, 0.1, 0.0),
     "high search": (1.0, 1.0, 0.1), "low search": (0.01, 0.01, 0.01),
@@ -154,7 +154,7 @@ def streams(seed: int = 0, repeats: int = REPEATS) -> list[Stream]:
 
 
 def shows() -> dict[str, Callable[[Rider], Ridden]]:
-    """Return three functions that make runs for films: one with keys, one with a turning stick, and one with a path."""
+    """Return three functions that make runs for films: with keys, with a turning stick, and with a path."""
     parts = ((1.0, Input()), (3.0, Input((1, 0))), (4.5, Input((0, 1))), (6.0, Input((0, -1))),
              (8.0, Input((-1, 0), "jog")), (9.5, Input((0, 1), strafe=True)), (11.0, Input()))  # fmt: skip
     keys = Stream("keys", 11.0, lambda t: next((asked for end, asked in parts if t < end), Input()))
@@ -177,7 +177,7 @@ def _always(asked: Input, _t: float) -> Input:
 
 
 class Rider:
-    """One engine (search, learned or state machine) with the stages before and after the engine."""
+    """An engine (search, learned or state machine) together with the stages before and after it."""
 
     def __init__(self, database: MotionDatabase, settings: MatcherSettings, post: PostSettings | None = None,
                  stick: JoystickSettings | None = None) -> None:  # fmt: skip
@@ -221,7 +221,7 @@ class Rider:
 
 
 def _settled(error: F64, limit: float, at_s: float) -> float:
-    """Return the time [s] from `at_s` until the error stays within `limit` for at least 0.3 s."""
+    """Return how long [s] after `at_s` the error begins to stay within `limit` for at least 0.3 s."""
     inside = np.abs(error) <= limit
     for i in range(round(at_s * RATE), len(error)):
         if inside[i : i + 18].all():
@@ -230,8 +230,8 @@ def _settled(error: F64, limit: float, at_s: float) -> float:
 
 
 def standing(ridden: Ridden) -> F64:
-    """Return for each frame (F,) whether the body glides in a standing pose: the root moves, but for GLIDES_S seconds
-    neither foot has moved relative to the root."""
+    """Return for each frame (F,) whether the body glides: the root moves, but for GLIDES_S seconds neither foot has
+    moved relative to the root."""
     feet = ridden.positions[:, [LEFT_FOOT, RIGHT_FOOT], :2] - ridden.root[:, None, :2]
     speeds = np.linalg.norm(np.gradient(feet, DT, axis=0), axis=-1).max(-1)
     n = round(GLIDES_S * RATE)
@@ -296,8 +296,8 @@ def deviation(points: F64, walked: F64) -> F64:
 
 
 def ride_paths(rider: Rider) -> tuple[dict[str, Any], list[Ridden]]:
-    """Measure the deviation from paths at 1.2 m/s, and the error of the speed on paths that demand a different speed at
-    each key point."""
+    """Measure how far the avatar deviates from paths at 1.2 m/s, and the error of its speed on paths with a different
+    desired speed at each key point."""
     away, errors, rides = [], [], []
     for name, own in zip(PATHS, SPEEDS, strict=True):
         path = PathStage(PathSettings(speed=PATH_SPEED), rider.times)
@@ -309,7 +309,7 @@ def ride_paths(rider: Rider) -> tuple[dict[str, Any], list[Ridden]]:
         rides.append(rider.walk(path))
         speed, asked = rides[-1].speed, np.linalg.norm(rides[-1].velocity, axis=1)
         for key, wanted, when in zip(PATHS[name][1:-1], own[1:-1], path.keys_when[1:-1], strict=True):
-            first = max(0, round((when - KEY_S) * RATE))  # The time is limited, because a path may pass a point twice.
+            first = max(0, round((when - KEY_S) * RATE))  # A path can pass a key point twice.
             part = rides[-1].root[first : round((when + KEY_S) * RATE), :2]
             near = first + int(np.argmin(np.linalg.norm(part - key, axis=1)))
             goal = float(asked[max(0, near - 12) : near + 12].mean())  # The desired speed is lower in bends.
@@ -337,7 +337,7 @@ def of_rides(rides: Sequence[Ridden], own: Reference) -> dict[str, Any]:
     errors = np.concatenate([np.linalg.norm(r.root[:, :2] - r.desired[:, :2], axis=1) for r in rides])
     at = np.bincount(np.searchsorted(SPEED_BANDS, np.concatenate([r.speed for r in rides])), minlength=5)
     return out | {
-        # The pops per minute of the database, weighted by how often each band of speed occurs in the runs.
+        # Pops per minute of the database's clips, weighted by how often each range of speeds occurs in the runs.
         "database_pops_per_min": float((at / at.sum()) @ own.pops_by_speed),
         "standing_frames": int(glides.sum()), "frames": len(glides),
         "root_error_m": {"mean": float(errors.mean()), "p95": float(np.percentile(errors, 95))},
@@ -366,11 +366,11 @@ def bench(
 
 @dataclass(frozen=True)
 class Reference:
-    """Measurements of the clips in the database, for comparison. `pops_by_speed` holds the pops per minute in each band
-    of speed of SPEED_BANDS."""
+    """Measurements of the clips in the database, for comparison with the avatar. `pops_by_speed` holds the pops per
+    minute in each range of SPEED_BANDS."""
 
     numbers: dict[str, float]
-    pop_limit: float  # joint acceleration [m/s²] above which a motion counts as a pop
+    pop_limit: float  # A motion with a larger joint acceleration [m/s²] counts as a pop.
     pops_by_speed: F64
 
 
