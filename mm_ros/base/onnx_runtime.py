@@ -1,4 +1,4 @@
-"""Import onnxruntime without its telemetry. All other modules of mm_ros import onnxruntime from `onnx_runtime.py`.
+"""Import onnxruntime without its telemetry. Modules of mm_ros import onnxruntime only from `onnx_runtime.py`.
 
 The Linux wheel of onnxruntime (seen with version 1.31.1) sends usage data over HTTPS and stores a device identifier in
 ~/.cache/Microsoft. An environment variable that is set before the import prevents the telemetry. The

@@ -21,7 +21,7 @@ WAKE_NS = 1_000  # A sleeping thread wakes up at most 1 µs late; the default of
 # 0.05 ms.
 COLLECT_AFTER = 10_000
 _LIBC = ctypes.CDLL(None)  # libc is loaded at import, because no library may be loaded between fork and exec.
-# The terminal also sends a Ctrl-C to all child processes. Those that still run after TERMINAL_S get SIGINT.
+# A terminal sends Ctrl-C to all child processes. Child processes that still run after TERMINAL_S get SIGINT.
 TERMINAL_S = 0.3
 POLITE_S = 8.0
 RETURN_S = 0.3  # A child process that ran for less than STABLE_S is started again after a pause of RETURN_S.

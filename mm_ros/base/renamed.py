@@ -1,4 +1,4 @@
-"""Former names of parameters and values: they are refused, and the error message states the new name."""
+"""Former names of parameters and values, which are refused with an error message that states the new name."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mm_ros.body.clip import Clip
 
 HELP = "reproduce the thesis figures: root error by database size, poses used by position accuracy"
-# These people of the CMU motion data are not in the database, but the facing network was trained with their motion.
+# People of the CMU motion data who are not in the database; the facing network was trained with their motion.
 USERS = ("09", "35", "82", "83", "91", "127", "143")
 
 

@@ -206,7 +206,7 @@ def _failed(error: Exception) -> int | None:
         print(f"mm_ros: {printable(str(error))}", file=sys.stderr)
         return 2
     if isinstance(error, BrokenPipeError):
-        # In `mm_ros info … | head`, the program `head` closes the pipe early. Then /dev/null replaces stdout, because
+        # In `mm_ros info … | head`, the program `head` closes the pipe early; /dev/null then replaces stdout, because
         # Python would otherwise print a second error at its exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141

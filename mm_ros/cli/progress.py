@@ -7,7 +7,7 @@ import time
 
 
 class Progress:
-    """Shows progress by calls of the object: `Progress()(what, done, of)`. On a terminal, `Progress` draws a bar;
+    """Shows the progress of work by calls such as `Progress()(what, done, of)`. On a terminal, `Progress` draws a bar;
     elsewhere it prints a line every ten seconds and whenever `what`, the name of the present step, changes."""
 
     def __init__(self, quiet: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Computes the metrics of the avatar in one clip. All values are stored for a later summary of many clips."""
+"""Computes the metrics of the avatar in one clip. The metrics of many clips are summarized later."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def offset_lines(row: dict[str, Any]) -> list[list[str]]:
 
 
 def interval_line(row: dict[str, Any]) -> str:
-    """Return one line with the 95 % confidence intervals of the avatar or a baseline; empty if there are none."""
+    """Return one line with the 95 % confidence intervals of the avatar or a baseline, or "" without intervals."""
     within = row.get("interval_95") or {}
     return "; ".join(f"{name.replace('_', ' ')} {low:.3g} to {high:.3g}" for name, (low, high) in within.items())
 

@@ -1,1 +1,1 @@
-"""A humanoid robot that follows the avatar."""
+"""The package `robot` makes a humanoid robot follow the avatar."""

@@ -138,7 +138,7 @@ class RobotState:
 
 
 class Follower:
-    """Follower, which computes the pose of a robot for each pose of one avatar. `step` must be called with the poses in
+    """Follower, which computes the pose of a robot for each pose of one avatar. Call `step` with the avatar's poses in
     order of time."""
 
     def __init__(self, figure: Figure, skeleton: Skeleton, settings: FollowSettings | None = None) -> None:
@@ -448,7 +448,7 @@ def _lateral_distances(
     swayed: float, leg: float,
 ) -> Any:  # fmt: skip
     """Return for each foot the lateral move of the pelvis that brings the robot's centre of mass over the foot, and the
-    width of the foot. The result does not include the present lateral move `swayed`."""
+    width of the foot. The returned lateral move does not include the present one, `swayed`."""
     out = np.zeros((2, 2))
     side = (-math.sin(yaw), math.cos(yaw))
     at, total = -swayed, 0.0

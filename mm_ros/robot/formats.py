@@ -1,7 +1,7 @@
 """Encoders for the messages and files of robot controllers and tools: SONIC, TWIST2, BeyondMimic and GMR.
 
-This module does not open connections; `ros/senders.py` sends the messages. The formats of messages and files follow the
-published source code of the receiving programs.
+`formats.py` does not open connections; `ros/senders.py` sends the messages. The formats of messages and files follow
+the published source code of the receiving programs.
 """
 
 from __future__ import annotations
@@ -122,8 +122,8 @@ def sonic_planner(
 
 class Planner:
     """Makes messages to the planner of the robot controller SONIC from the commands of a robot. A message to the
-    planner contains the gait, and the poses of wrists and neck in the frame of the robot's root. All directions are
-    relative to the robot's heading in the first message, because SONIC expects this."""
+    planner contains the gait, and the poses of wrists and neck in the frame of the robot's root. Directions in the
+    messages are relative to the robot's heading in the first message, as SONIC expects."""
 
     def __init__(self, figure: Figure, order: Sequence[str]) -> None:
         self._figure, self._order = figure, tuple(order)

@@ -43,8 +43,8 @@ class GuardSettings(Settings):
         "rad/s", 0.01, 50.0,
     )
     command_acceleration: float = setting(
-        60.0, "Maximum acceleration of a commanded joint. With a lower limit, the robot moves more smoothly but "
-              "lags behind fast motion.", "rad/s²", 0.1, 5000.0
+        60.0, "Maximum acceleration of a commanded joint. A lower acceleration makes the motion smoother, but the "
+              "robot lags behind fast motion.", "rad/s²", 0.1, 5000.0
     )
     stale_after: float = setting(
         0.25, "The robot stops when the newest pose of the avatar or the newest state of the robot is older than this. "
@@ -98,8 +98,8 @@ class Limiter:
 
 
 class CommandGuard:
-    """Guard that converts target angles to commands for the joints in `names`, within the limits of these joints. All
-    times are in seconds of one clock."""
+    """Guard that converts target angles to commands for the joints in `names`, within the limits of these joints. The
+    guard takes all times in seconds of one clock."""
 
     def __init__(
         self, names: Sequence[str], lower: F64, upper: F64, settings: GuardSettings, start: F64 | None = None,
@@ -213,8 +213,8 @@ class CommandGuard:
 class BaseGuard:
     """Guard of the commanded pose of the robot's base. The commanded base does not jump, and it is at rest after a
     stop. Robot controllers use the heading, height and velocity of the base, but not its absolute position. Therefore
-    the commanded base does not move when commands start or when the user is re-centred. In these cases, the guard
-    changes the transform from the room to the frame of the commands."""
+    the commanded base does not move when commands start or when the user is re-centred; the guard then changes the
+    transform from the room to the frame of the commands."""
 
     def __init__(self, rate: float) -> None:
         self._dt = 1 / rate

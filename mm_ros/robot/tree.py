@@ -63,8 +63,8 @@ class Tree:
         return j.kind in MOVING and j.name not in self.dropped
 
     def _drop(self) -> None:
-        """Ignore grippers, fingers, and joints that mimic another joint. Mimicking joints of the body, such as coupled
-        hips, are kept."""
+        """Ignore grippers, fingers, and joints that mimic another joint, except mimicking joints of the body such as
+        coupled hips."""
         count = dict.fromkeys(self.robot.by_name, 0)  # number of moving joints that each joint moves
         for j in reversed(self.robot.joints):
             below = self.robot.by_parent.get(j.child, [])

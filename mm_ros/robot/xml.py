@@ -47,7 +47,7 @@ def parse(text: str, source: str) -> Element:
         raise MmRosError(f"{source}: declares a DOCTYPE or an entity, which a robot file does not need; it is not read")
     try:
         root = ElementTree.fromstring(text)
-    # ValueError: the text states an unknown encoding
+    # ValueError is raised if the text states an unknown encoding.
     except (ElementTree.ParseError, ValueError) as error:
         raise MmRosError(f"{source}: not XML: {error}") from None
     depth, level = 0, [root]

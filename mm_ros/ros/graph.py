@@ -131,7 +131,7 @@ class Node:
     outputs: tuple[str, ...]
     settings: tuple[str, ...]
     meaning: str
-    controls: tuple[str, ...] = CONTROLS  # The node is started if the launch argument `control` has one of these values.
+    controls: tuple[str, ...] = CONTROLS  # values of the launch argument `control` with which the node is started
     optional: bool = False  # True if the node is started only on request
 
     def settings_types(self) -> tuple[Any, ...]:

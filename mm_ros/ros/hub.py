@@ -37,8 +37,8 @@ class Hub:
         self._wires: dict[str, Wire] = {}
 
     def hand(self, outlet: Outlet, value: Any) -> None:
-        """Deliver data to all inlets of the topic of `outlet`. If an inlet is receiving data at this time, the new data
-        are queued and delivered afterwards."""
+        """Deliver data to all subscriptions of the topic of `outlet`. If one of these subscriptions is receiving data
+        at this time, the new data are queued and delivered afterwards."""
         self._later.append((outlet, value))
         inlets = self.inlets.get(outlet.name, ())
         if outlet.wire is None:
@@ -47,10 +47,10 @@ class Hub:
             self._deliver((inlet, inlet.given, value) for inlet in inlets)
 
     def arrive(self, name: str, message: Any) -> None:
-        """Deliver a message from another process to all inlets of the topic `name`.
+        """Deliver a message from another process to all subscriptions (inlets) of the topic `name`.
 
-        Of the subscriptions of the inlets of a topic, only one is read. If each inlet read its own subscription, the
-        callback of the first inlet could publish results before the other inlets get the message.
+        Of the subscriptions of a topic in one process, only one is read. If all of them were read, the callback of the
+        first one could publish results before the others get the message.
         """
         own = self.outlets.get(name)
         if not (own and _is_own(own, message)):
@@ -97,7 +97,7 @@ class Outlet:
         self._hub, self._publisher, self.wire, self._world = hub, publisher, wire, world
         self.name = publisher.topic_name
         self.stamps: deque[int] = deque(maxlen=STAMPS)
-        self.latched: Any = None  # the last message of a latched topic, for inlets that are created later
+        self.latched: Any = None  # the last message of a latched topic, for subscriptions that are made later
         self._keeps = publisher.qos_profile.durability.name == "TRANSIENT_LOCAL"
         self._listeners, self._counted_ns = 0, 0
         hub.outlets.setdefault(self.name, []).append(self)
@@ -170,14 +170,14 @@ class Inlet:
                 handler.callback(event)
 
     def receive(self, value: Any) -> None:
-        """Call the callback with data from a node of this process, or with data converted from a message."""
+        """Call the callback with data from a node of this process, or with the data of a message."""
         if isinstance(value, bytes) or (self._core and hasattr(value, "get_fields_and_field_types")):
             self._read(value)
         else:
             self.given(value)
 
     def take(self) -> None:
-        """Take one message from another process and deliver it to all inlets of the topic."""
+        """Take one message from another process and deliver it to all subscriptions of the topic."""
         found = self.handle.take_message(self._type, self._raw)
         if found is not None:
             self._hub.arrive(self.name, found[0])

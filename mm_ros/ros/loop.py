@@ -139,8 +139,8 @@ class Loop:
         self._nodes.append(node)
 
     def attend(self, inlet: Inlet) -> None:
-        """Read the subscription of `inlet` in the loop from now on. When the loop starts, the inlet also gets the
-        latched data of the other nodes in the process."""
+        """Read the subscription of `inlet` in the loop from now on. When the loop starts, the subscription also gets
+        the latched data of the other nodes in the process."""
         for part in (inlet.subscription, *inlet.subscription.event_handlers):
             part.callback_group = Unattended()
         self._look_ns = 0
@@ -243,7 +243,7 @@ class Loop:
         for name, inlets in topics:
             own = len(self.hub.outlets.get(name, ()))
             if not own or self._nodes[0].count_publishers(name) > own:
-                wanted.append(inlets[0])  # The first inlet of a topic reads for all inlets of the topic.
+                wanted.append(inlets[0])  # Only the first of several subscriptions of a topic reads messages.
             for inlet in inlets:
                 inlet.report_events()
         if self._waiting is not None and wanted == self._attended:

@@ -202,7 +202,8 @@ class AvatarNode(Node):
         """Clear the state of the node; each node class that has state overrides `reset`."""
 
     def apply_settings(self) -> None:
-        """Apply changed parameters to the stage. An `apply_settings` that raises MmRosError refuses the new values."""
+        """Apply changed parameters to the stage of the node; an MmRosError that this method raises refuses the
+        values."""
 
     def loading(self, settings: list[Settings]) -> Callable[[], None] | None:
         """Return a function that reads the files to which changed settings refer, or None if no file must be read."""

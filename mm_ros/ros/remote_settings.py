@@ -39,7 +39,7 @@ class RemoteSettings:
         self._found, self._changed, self._report = found, changed, report
         self.avatar = ""
         self._clients: dict[str, tuple[Any, Any]] = {}
-        self._asked: dict[str, Any] = {}  # maps the name of a node to the future of the node's answer
+        self._asked: dict[str, Any] = {}  # maps the name of a node to the `Future` of its answer
         self._known: dict[tuple[str, str], Any] = {}
         self._wanted: dict[tuple[str, str], Any] = {}  # maps (node, parameter) to the newest unsent value
         self._under_way: set[tuple[str, str]] = set()
@@ -77,7 +77,7 @@ class RemoteSettings:
                 self._asked[node].add_done_callback(
                     lambda f, node=node, avatar=avatar, names=names: self._answered(avatar, node, names, f)
                 )
-        for node in self._asked.keys() - there:  # A node that has ended is asked again after its restart.
+        for node in self._asked.keys() - there:  # A node that restarts is asked for its parameters again.
             del self._asked[node]
 
     def _client(self, node: str) -> tuple[Any, Any]:

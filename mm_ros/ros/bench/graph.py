@@ -351,7 +351,7 @@ def _all(plan: Plan, folder: Path, say: Say) -> dict[str, Any]:
     for rate in plan.rates:
         variants = _variants(plan, rate, folder)
         rounds: dict[str, list[dict[str, Any]]] = {name: [] for name in variants}
-        for _ in range(plan.rounds):  # All variants run in turns, so that other load affects them equally.
+        for _ in range(plan.rounds):  # The variants of the graph run in turns, so that other load affects all of them.
             for name, run in variants.items():
                 rounds[name].append(run())
         for name, figures in rounds.items():

@@ -56,7 +56,7 @@ class DatabaseSettings(Settings):
     )
     features: str = setting(
         VR, "Feature layout of the procedural database: the built-in layout vr or steered, or a YAML file. A database "
-            "file has its own layout.",
+            "file contains its own feature layout.",
         live=False,
     )
     steered_features: str = like(features, STEERED, REPLACES.format("features"))

@@ -35,7 +35,7 @@ class TfSettings(Settings):
         choices=("joints", "root", "off"),
     )
     tf_rate: float = setting(
-        0.0, "Maximum rate of TF messages. At 0 a TF message is published for every pose.", "Hz", 0.0, 1000.0
+        0.0, "Maximum rate of TF messages. With 0, one message is published per pose.", "Hz", 0.0, 1000.0
     )
 
 

@@ -57,12 +57,12 @@ class BridgeSettings(Settings):
     source: str = setting("synthetic", "Source of the tracker poses.", choices=SOURCES, live=False)
     path: str = setting(
         "",
-        "File or folder that the source reads: a BVH file, a folder or an archive of BVH files for the source mocap; a "
-        "session folder or a .csv table for the source session.",
+        "File or folder that the source reads. Source `mocap`: a BVH file, or a folder or an archive of BVH files. "
+        "Source `session`: a session folder or a .csv table.",
         live=False,
     )
     rate: float = setting(
-        90.0, "Sample rate of the source. The sources session and topics ignore `rate`.", "Hz", 1.0, 1000.0,
+        90.0, "Sample rate of the source. The sources `session` and `topics` ignore `rate`.", "Hz", 1.0, 1000.0,
         live=False,
     )
     seed: int = setting(0, "Random seed of the synthetic user and of the simulated device errors.", live=False)
@@ -70,35 +70,34 @@ class BridgeSettings(Settings):
         (0.0, 0.0), "Position (x, y) of the user's room in the world [m]. Different rooms keep several avatars apart.",
         live=False,
     )  # fmt: skip
-    head_topic: str = setting("head_pose", "PoseStamped topic of the headset, for the source topics.", live=False)
+    head_topic: str = setting("head_pose", "PoseStamped topic of the headset, for the source `topics`.", live=False)
     left_topic: str = setting(
-        "left_pose", "PoseStamped topic of the left controller, for the source topics.", live=False
+        "left_pose", "PoseStamped topic of the left controller, for the source `topics`.", live=False
     )
     right_topic: str = setting(
-        "right_pose", "PoseStamped topic of the right controller, for the source topics.", live=False
+        "right_pose", "PoseStamped topic of the right controller, for the source `topics`.", live=False
     )
-    tracker_tf: bool = setting(True, "Also publish the trackers on TF, below <avatar>/tracker/.")
+    tracker_tf: bool = setting(True, "Publish the trackers on TF, too, below <avatar>/tracker/.")
     tracker_topics: tuple[str, ...] = setting(
         ("",), "Role and PoseStamped topic of each body tracker, for example waist=/waist_pose.", live=False
     )
     topics_axes: str = setting(
-        "ros", "Axes of the poses on PoseStamped topics: ROS (x forward, z up) or OpenXR (−z "
-               "forward, y up).", choices=AXES, live=False
+        "ros", "Axes of the poses on PoseStamped topics: ROS (x forward, z up) or OpenXR (−z forward, y up).",
+        choices=AXES, live=False
     )
     steamvr_serials: tuple[str, ...] = setting(
         ("",), "Role and serial number of each SteamVR body tracker, for example waist=LHR-1.", live=False
     )
     headset_port: int = setting(
-        8090, "Port of the headset page on this machine, for the source webxr. Devices on Wi-Fi use the port number "
+        8090, "Port of the headset page on this machine, for the source `webxr`. Devices on Wi-Fi use the port number "
               "plus 1.", "", 1, 65534, live=False,
     )  # fmt: skip
     headset_wifi: bool = setting(
-        False, "Serve the headset page of the source webxr encrypted on all networks, for other devices.",
-        live=False,
+        False, "Serve the headset page of the source `webxr` encrypted on all networks, for other devices.", live=False
     )
     noise_m: float = setting(
         0.0,
-        "Standard deviation of the simulated position noise of the source mocap. The rotation noise [rad] is 3 times "
+        "Standard deviation of the simulated position noise of the source `mocap`. The rotation noise [rad] is 3 times "
         "`noise_m`.",
         "m",
         0.0,
@@ -106,12 +105,12 @@ class BridgeSettings(Settings):
         live=False,
     )
     dropouts_per_minute: float = setting(
-        0.0, "Mean number of tracking losses per minute of each simulated controller of the source mocap.", "1/min",
+        0.0, "Mean number of tracking losses per minute of each simulated controller of the source `mocap`.", "1/min",
         0.0, 60.0,
         live=False,
     )
     look_around_rad: float = setting(
-        0.0, "Amplitude of simulated turns of the head without the body, for the source mocap.", "rad", 0.0, 1.5,
+        0.0, "Amplitude of simulated turns of the head without the body, for the source `mocap`.", "rad", 0.0, 1.5,
         live=False,
     )
 

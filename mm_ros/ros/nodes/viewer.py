@@ -96,7 +96,7 @@ class Seen:
     truths: dict[int, bytes] = field(default_factory=dict)
     compared: tuple[bytes, bytes] | None = None  # the newest pose of avatar and true body at one time
     match: Any = None
-    searched: Any = None  # the last match of a frame in which a search has run
+    searched: Any = None  # the match of the last frame in which a search has run
     drawn: Any = None  # the search result whose features the page draws
     shapes: list[Any] = field(default_factory=list)  # the subscriptions to the avatar's skeletons
     last_s: float = field(default_factory=time.monotonic)
@@ -131,7 +131,7 @@ class Viewer(AvatarNode):
         furnish(self._server)
         self._seen: dict[str, Seen] = {}
         self._left: dict[str, AvatarScene] = {}  # scenes of avatars that have ended, for the case that they start again
-        self._shown: dict[str, bool] = {}  # True for a layer that the user has switched on
+        self._shown: dict[str, bool] = {}  # maps a layer of the page to True if the user has switched the layer on
         self._beside = True
         self._cameras: dict[int, Camera] = {}
         self._triggers: dict[str, Any] = {}

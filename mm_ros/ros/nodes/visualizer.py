@@ -71,7 +71,7 @@ class Seen:
     orientation: BodyOrientation | None = None
     trajectory: Trajectory | None = None
     match: Match | None = None
-    searched: Match | None = None  # the last match of a frame in which a search has run
+    searched: Match | None = None  # the match of the last frame in which a search has run
     query: Any = None  # the query of the last search, converted to positions and velocities
     winner: Any = None
 
