@@ -14,8 +14,8 @@ from mm_ros.body.types import F32
 @dataclass(frozen=True)
 class Clip:
     """Motion clip with F frames and J joints. Poses of joints are relative to their parents; joint 0 is the root in the
-    room of the clip, whose floor is at z = 0. `rate` is the number of frames per second. Each tag is (name, first
-    frame, stop frame)."""
+    room of the clip, whose floor is at z = 0. `rate` is the number of frames per second. Each tag of a clip is a tuple
+    (name, first frame, stop frame)."""
 
     name: str
     rate: float

@@ -36,9 +36,9 @@ SWAPPED: NDArray[np.int64] = np.array([NAMES.index(_mirrored(n)) for n in NAMES]
 @dataclass
 class Landmarks:
     """Landmarks of one camera image. `positions` are relative to the middle of the hips, with x forward, y left and z
-    up [m]. The pose estimator uses a part of the image around the person. Therefore the x axis of the landmarks points
-    along the ray from the camera to the person, not along the axis of the camera. The ray to the person follows from
-    the positions `image` of the landmarks in the image."""
+    up [m]. The pose estimator uses a part of the image around the person, so the x axis of the landmarks points along
+    the ray from the camera to the person, not along the axis of the camera. The ray to the person follows from the
+    positions `image` of the landmarks in the image."""
 
     stamp_ns: int  # time at which the camera took the image [ns]
     positions: F64  # (33, 3)

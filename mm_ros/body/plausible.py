@@ -1,7 +1,7 @@
 """Limits of all numbers that enter or leave a stage. Values outside their limits are refused.
 
 A check for finite numbers is not enough: a head position of 1e308 m would make a spring overflow, and the state of the
-spring would stay NaN. The limits are far above the values of people, rooms and robots, so that no real recording is
+spring would stay NaN. All limits are far above the values of people, rooms and robots, so that no real recording is
 refused.
 """
 
@@ -81,7 +81,7 @@ LEAP_M = 50.0
 
 def _check(what: str, values: Any, kind: str, rows: tuple[str, ...] = ()) -> None:
     """Raise Implausible for an array or number outside the limits of `kind`. The value NaN is outside all limits.
-    `rows` are the names of the rows of the checked array. In the error text `what`, `{}` is replaced by the name of the
+    `rows` has the names of the rows of the checked array. In the error text `what`, `{}` is replaced by the name of the
     worst row."""
     limit = LIMITS[kind]
     if isinstance(values, (float, int)):
@@ -337,7 +337,8 @@ class Outputs:
         return desired
 
     def pose(self, pose: AvatarPose, moved: bool = False) -> AvatarPose:
-        """Check a pose of the avatar. `moved` states whether the input reported a transform of the play space."""
+        """Check a pose of the avatar. `moved` states whether the stage's input reported a transform of the play
+        space."""
         self._checked(avatar_pose, pose)
         self._leap(pose.epoch, pose.root[:2], moved)
         return pose

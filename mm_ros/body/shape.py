@@ -27,7 +27,7 @@ _CANONICAL = default_skeleton().parents
 
 
 def room_joints(pose: AvatarPose, skeleton: Skeleton | None = None) -> tuple[F64, F64]:
-    """Return positions (J, 3) and rotations (J, 4) of the joints of a pose in the room. Without a skeleton, only the
+    """Return positions (J, 3) and rotations (J, 4) of the joints of a pose in the room. If `skeleton` is None, only the
     canonical joints are returned."""
     parents = _CANONICAL if skeleton is None else skeleton.parents
     if len(pose.positions) < len(parents):

@@ -36,8 +36,8 @@ class Timeline:
         self.epoch = 0
 
     def judge(self, stamp_ns: int, epoch: int = 0, new_from_old: F64 | None = None) -> Judgement:
-        """Decide by its time stamp what to do with a sample. A transform within an epoch (travel by stick) gives
-        ADVANCE, and the caller applies the transform."""
+        """Return the verdict on a sample (ADVANCE, DROP, RESET, CARRY or HOLD), from its time stamp and epoch. A
+        transform within an epoch (travel by stick) gives ADVANCE, and the caller applies the transform."""
         if self.stamp_ns is None:
             return self._accept(RESET, 0.0, stamp_ns, epoch)
         dt = (stamp_ns - self.stamp_ns) * 1e-9

@@ -75,9 +75,9 @@ def _rotations(n: int) -> F64:
 class TrackerFrame:
     """One sample of all trackers. Row r of each array belongs to the role `ROLES[r]`; the state of a missing role is
     LOST. `epoch` grows when the source starts or loops, or when the user is re-centred. `new_from_old` is the transform
-    from the play space of the last sample to that of this sample. Within an epoch, such a transform means that the user
-    travels by stick or snap turn, and that the avatar makes steps. At the start of an epoch, it means that the user has
-    re-centred the play space, which moves all state rigidly; the identity there means that all state is reset."""
+    from the play space of the last sample to that of this sample. Within an epoch, `new_from_old` means that the user
+    travels by stick or snap turn, and that the avatar makes steps. At the start of an epoch, `new_from_old` moves all
+    state rigidly (re-centring), or resets all state (identity)."""
 
     stamp_ns: int
     epoch: int = 0

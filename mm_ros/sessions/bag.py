@@ -159,9 +159,9 @@ def refuse_existing(path: Path) -> None:
 
 
 class BagWriter:
-    """Writer of a new rosbag2 recording (bag), which never overwrites an existing file. Its methods raise MmRosError
-    for errors of the disk. After an error of the disk or a kill of the process, the bag contains all messages up to the
-    last flush, in complete chunks (MCAP) or with the write-ahead log in the same folder (SQLite)."""
+    """Writer of a new rosbag2 recording (bag), which never overwrites an existing file. All methods of the writer raise
+    MmRosError for errors of the disk. After an error of the disk or a kill of the process, the bag contains all
+    messages up to the last flush, in complete chunks (MCAP) or with the write-ahead log in the same folder (SQLite)."""
 
     def __init__(self, path: Path, storage: str = "mcap", compression: str = "none") -> None:
         refuse_existing(path)
@@ -264,7 +264,7 @@ class BagWriter:
 
 
 def _qos(latched: bool, reliable: bool) -> Qos:
-    """Return the QoS that `ros2 bag play` will offer. With `latched`, later subscribers receive the last message."""
+    """Return the QoS of a topic for `ros2 bag play`. With `latched`, later subscribers receive the last message."""
     return Qos(
         QosHistory.KEEP_LAST,
         1 if latched else KEPT,

@@ -1,4 +1,4 @@
-"""Convert messages of bags without ROS, by the codec of `body/messages.py` with the message classes of rosbags."""
+"""Convert messages of bags without ROS, by the functions of `body/messages.py` with the message classes of rosbags."""
 
 from __future__ import annotations
 

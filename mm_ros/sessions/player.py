@@ -124,8 +124,8 @@ class Rewriter:
     time stamps may be moved to the present."""
 
     def __init__(self, messages: list[BagMessage], rate: float, frame: str = "") -> None:
-        """`frame` is the published name of the world frame; an empty name keeps the recorded name. The new name of the
-        frame does not change the coordinates of poses."""
+        """`frame` is the published name of the world frame; an empty name keeps the recorded name. Coordinates of poses
+        do not change with the name of the frame."""
         self._rate, self._frame = rate, frame
         counted = (m.decode().epoch for m in messages if m.type.endswith(("/TrackerArray", "/Landmarks")))
         self._epochs = 1 + max(counted, default=0)

@@ -1,7 +1,7 @@
 """Former definitions of the messages in msg/, and the conversion of recorded messages to the present definitions.
 
 For each change of a definition in msg/, add a row to `FORMER`, increment `VERSION`, and keep a recording from before
-the change in test/data. Fields with the same name keep their values, and removed fields are dropped.
+the change in test/data. Fields that are in both definitions keep their values, and removed fields are dropped.
 """
 
 from __future__ import annotations

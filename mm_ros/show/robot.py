@@ -176,7 +176,7 @@ def write_film(
     progress: Callable[..., None] | None = None, rate: float = 60.0,
 ) -> int:  # fmt: skip
     """Write a film (.mp4, .gif) of avatar and robot, or a picture (.png) of the middle frame, and return the number of
-    pictures. `rate` is the number of poses per second."""
+    pictures. `rate` is the number of the given poses per second."""
     skin, place = RobotSkin(figure), LinkPoses(figure.robot)
     step = max(round(rate / FILM_RATE), 1)
     chosen = list(range(0, len(poses), step)) if path.suffix != ".png" else [len(poses) // 2]

@@ -130,8 +130,8 @@ class Limits:
 
 @dataclass
 class Access:
-    """Access rules of one server. `refused` counts refused requests and messages by reason: host, origin, token,
-    clients, rate."""
+    """Access rules of one server. The counter `refused` counts refused requests and messages by reason: host, origin,
+    token, clients, rate."""
 
     host: str = "127.0.0.1"
     token: str = field(default_factory=session_token)

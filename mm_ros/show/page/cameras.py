@@ -14,7 +14,7 @@ from mm_ros.show.page.swift import Setters
 MODES = ("orbit", "follow", "first person")
 TARGET_HEIGHT_M, TARGET_HALFLIFE_S = 0.9, 0.15
 BEFORE_VISOR_M, LOOK_M, WIDE_RAD = 0.07, 2.0, 1.3
-HAND_OFF_S = 0.3  # After the user has turned or zoomed the view, the camera does not follow the avatar for this time.
+HAND_OFF_S = 0.3  # time [s] without following the avatar after the user has moved the camera
 EYES_FROM_HEAD = np.array([0.12, 0.0, 0.08])
 # Maximum time until a browser reports the camera pose that was sent to it [s], because software rendering takes
 # seconds; and tolerance of this pose [m].

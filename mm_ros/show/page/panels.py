@@ -191,7 +191,7 @@ def slider_range(value: float, spec: Spec) -> tuple[float, float]:
 
 
 def slider_step(low: float, high: float) -> float:
-    """Return a round step of a slider, at most a hundredth of the slider's range."""
+    """Return the step of a slider: a round number that is at most a hundredth of the slider's range."""
     whole = 10.0 ** math.floor(math.log10(max(high - low, 1e-9) / 100))
     return round(whole * max(k for k in (1, 2, 5) if k * whole <= (high - low) / 100 * (1 + 1e-9)), 9)
 

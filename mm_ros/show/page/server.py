@@ -1,7 +1,7 @@
 """Serve the inspector page with viser's web server, protected by the access rules of mm_ros.
 
 viser has no option for access rules. Therefore, while viser creates its server, this module replaces the function
-`serve` of the package websockets by its own. This replacement was checked with viser 1.1, the version that
+`serve` of the package websockets by its own. The replacement of `serve` was checked with viser 1.1, the version that
 pyproject.toml requires. If another version of viser does not call the replaced `serve`, no page is served.
 """
 

@@ -394,7 +394,7 @@ class HeadsetServer:
             return
         if steering.takes and self.steering is not page:
             self.steering = page
-            self._tell(self._status)  # Without this message, pages would show the steering page late.
+            self._tell(self._status)  # All pages show at once which page steers.
         if self.steering is page:
             self.on_steering(steering)
 
@@ -420,8 +420,8 @@ class HeadsetServer:
         self.on_change()
 
     def _session(self, page: Page, request: dict[str, Any]) -> None:
-        """Handle a page that enters or leaves VR. The page that entered VR last is tracked, and the previous tracked
-        page is disconnected."""
+        """Handle the message of a page that has entered or left VR. The page that entered VR last is tracked, and the
+        previous tracked page is disconnected."""
         number = request.get("number", 0)
         if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < 2**32:
             raise wire.Malformed("session: expected a number")

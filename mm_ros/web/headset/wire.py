@@ -57,7 +57,7 @@ class PageFrame(NamedTuple):
     time_ms: float  # time on the page's clock that the poses belong to; the headset may predict them
     lead_ms: float  # time by which the headset predicted the poses ahead of the frame's callback
     logic_ms: float  # time that the page's own code took for the last frame
-    poses: tuple[float, ...]  # x, y, z, qx, qy, qz, qw of head, left hand and right hand
+    poses: tuple[float, ...]  # poses x, y, z, qx, qy, qz, qw of head, left hand and right hand
     # Pose of the new origin in the old space, if the user was re-centred and the headset reports the transform.
     moved: tuple[float, ...] | None
 
