@@ -45,7 +45,7 @@ class Limit(NamedTuple):
 
 LIMITS = {
     "position": Limit(-1e4, 1e4, "m"),  # in map
-    "offset": Limit(-10.0, 10.0, "m"),  # joint relative to its parent, landmark relative to the hips
+    "offset": Limit(-10.0, 10.0, "m"),  # position of a joint relative to its parent, or of a landmark to the hips
     "device": Limit(-1.0, 1.0, "m"),  # tracked device relative to the joint that carries it
     "velocity": Limit(-1e3, 1e3, "m/s"),
     "angular velocity": Limit(-1e4, 1e4, "rad/s"),
@@ -73,7 +73,7 @@ LIMITS = {
     "points": Limit(0, 100_000, "points"),
 }
 UNIT_TOLERANCE = 1e-3  # maximum deviation of a quaternion's length from 1 in messages of mm_ros
-LOOSE_TOLERANCE = 0.1  # the same for messages of other programs, whose quaternions are then normalized
+LOOSE_TOLERANCE = 0.1  # maximum deviation in messages of other programs, which are then normalized
 # Maximum distance between the positions of two outputs in sequence, unless the input reports a transform of the play
 # space.
 LEAP_M = 50.0

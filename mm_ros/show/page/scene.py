@@ -125,7 +125,7 @@ class Path:
 
 
 class Trail:
-    """Past path of the avatar's root. The drawn path is divided into pieces, so that each step sends only the newest
+    """Past path of the avatar's root. The drawn path is divided into pieces, so that each update sends only the newest
     piece to the page."""
 
     def __init__(self, server: Any, path: str):

@@ -1,9 +1,9 @@
 """Fast updates of bones, frames and cameras on the inspector page, which bypass the slow setters of viser.
 
 An update of one bone by viser's setters takes 70 µs, and a frame of two bodies takes 6 ms. The setters of viser compare
-values with `np.allclose` and serialize messages by the type hints of their class. To save the time of both, this module
-sends the messages of the setters directly. This module uses internal names of viser, which were checked with viser 1.1.
-If a version of viser lacks one of these internal names, the setters are used.
+values with `np.allclose` and serialize messages by the type hints of their class; this module does neither, but sends
+the messages directly. This module uses internal names of viser, which were checked with viser 1.1. If a version of
+viser lacks one of these internal names, the setters are used.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class Setters:
 
 
 class Swift(Setters):
-    """Updates of the page that bypass the setters of viser. The constructor raises AttributeError or ImportError if the
-    version of viser is not supported."""
+    """Updates of the page that bypass the setters of viser. The constructor of this class raises AttributeError or
+    ImportError if the version of viser is not supported."""
 
     def __init__(self, server: Any) -> None:
         from viser import _messages as m

@@ -58,7 +58,7 @@ class PageFrame(NamedTuple):
     lead_ms: float  # time by which the headset predicted the poses ahead of the frame's callback
     logic_ms: float  # time that the page's own code took for the last frame
     poses: tuple[float, ...]  # poses x, y, z, qx, qy, qz, qw of head, left hand and right hand
-    # Pose of the new origin in the old space, if the user was re-centred and the headset reports the transform.
+    # Pose of the new origin of the play space in the old space, if the user re-centred and the headset reports this.
     moved: tuple[float, ...] | None
 
     @property
