@@ -1,4 +1,4 @@
-"""Computes the metrics of the avatar in one clip. The metrics of many clips are summarized later."""
+"""Computes the metrics of the avatar in one clip. `pooled` summarizes the metrics of many clips."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class StillStage:
 
 def stillest_row(database: MotionDatabase) -> int:
     """Return the index of the slowest frame of the database in which both feet are in contact and the head is upright.
-    If no frame of the database fulfils these conditions, the slowest of all frames is returned."""
+    If no frame has both feet in contact and an upright head, the slowest of all frames is returned."""
     speed = np.abs(np.asarray(database.velocities[:, 0])).sum(1) + np.abs(np.asarray(database.angular_velocities)).sum(
         (1, 2)
     )

@@ -80,8 +80,8 @@ class Health:
         return round((0.5 + share) * REPORT_NS)
 
     def next_report_ns(self) -> int:
-        """Return the delay until the next diagnostic report [ns], about 1 s. After this delay, the nodes are idle
-        between two poses, so that the report delays no pose."""
+        """Return the delay until the next diagnostic report [ns], about 1 s. At the time of the report, the nodes are
+        idle between two poses, so that the report delays no pose."""
         if self._rate < CALM_RATE:
             return REPORT_NS
         period = 1e9 / self._rate

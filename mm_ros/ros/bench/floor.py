@@ -66,8 +66,8 @@ class Executor(LeanExecutor):
 class Samples:
     """Time stamps of tracker samples at a fixed rate, for a timer that ticks at an equal rate.
 
-    The time stamps are aligned with the earliest tick of the timer. If they were aligned with a late tick, each later
-    sample would have to wait for the next tick.
+    The time stamps are aligned with the earliest tick of the timer. If the stamps were aligned with a late tick, each
+    later sample would have to wait for the next tick.
     """
 
     def __init__(self, rate: float) -> None:
