@@ -14,7 +14,7 @@ from mm_ros.body.skeleton import HEAD, Skeleton, default_skeleton
 from mm_ros.maths import rotations as rot
 from mm_ros.maths.transformations import rpy_from_quaternion
 
-STEP_M = 0.003  # A tapered bone is drawn by several cylinders; the radii of two neighbouring ones differ by this.
+STEP_M = 0.003  # A tapered bone is drawn as several cylinders, and each is narrower than the one before by this.
 # Eyes and nose show in which direction the head faces. Each row has the position of an eye or of the nose in the axes
 # of the head, and its radius [m]; both are scaled with the height of the head joint, from 1.6 m.
 _FACE = (
@@ -26,8 +26,8 @@ _COLORS = {"body": "0.75 0.78 0.85 1", "eyes": "0.1 0.1 0.12 1"}
 
 
 def capsules_urdf(skeleton: Skeleton, avatar: str) -> str:
-    """Return the URDF of a skeleton with floating joints. RViz moves the links of the avatar's URDF by the TF frames
-    that the node `pose_postprocessor` publishes."""
+    """Return a URDF of the avatar's skeleton, in which every joint has the type "floating". RViz moves the links of the
+    avatar's URDF by the TF frames that the node `pose_postprocessor` publishes."""
     shapes = [""] * len(skeleton)
     for bone in flesh_bones(skeleton):
         shapes[bone.joint] += _capsule(bone)

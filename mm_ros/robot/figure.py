@@ -115,9 +115,9 @@ def _limb(tree: Tree, side: str, kind: str, chains: list[tuple[str, ...]]) -> Li
     far = tree.end_of((*upper, *lower, *end))
     hinge = [j for j in end if kind == "leg" or not _along(tree, j, far - points[bend_joint])]
     stop = meeting_point([points[j] for j in hinge[:3]], [axes[j] for j in hinge[:3]]) if hinge else far
-    # The origin of a knee or elbow joint may be anywhere on its axis. Therefore the knee is placed at the point of its
-    # joint axis that is nearest to the line from hip to ankle, and the elbow at the point nearest to the line from
-    # shoulder to wrist.
+    # The robot file may place the origin of a knee or elbow joint anywhere on its axis, so the knee is placed at the
+    # point of its joint axis that is nearest to the line from hip to ankle, and the elbow at the point nearest to the
+    # line from shoulder to wrist.
     p, axis = points[bend_joint], axes[bend_joint]
     bend = p + axis * float(((root - p) @ axis + (stop - p) @ axis) / 2)
     # The hip axes may meet beside the plane in which the knee bends, so the hip is moved sideways into this plane.

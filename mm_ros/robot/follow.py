@@ -60,14 +60,14 @@ from mm_ros.robot.roles import find_roles
 from mm_ros.robot.tree import Tree
 from mm_ros.robot.urdf import parse_urdf
 
-# Weights of the follower's targets in the quadratic program, for an error of 1 rad or of 1 leg length.
+# Weights of the follower's targets in the quadratic program, for errors of angles [rad] and positions [leg lengths].
 FOOT_PLACE, SWING_PLACE, FOOT_TURN, SWING_TURN = 80.0, 25.0, 4.0, 2.0
 LEG_WAY, ARM_WAY, HAND_WAY = 2.5, 3.0, 0.3
 PELVIS_PLACE, PELVIS_TURN, CHEST_TURN, HEAD_TURN = 0.3, 4.0, 2.0, 1.0
 STANDS_ALONE = 40.0  # Weight of the target pose of the base, for a robot without legs.
 POSTURE, DAMPING = 0.02, 1e-3
 STEPS, FIRST_STEPS = 2, 60
-# start angle of knees and elbows in the solver, and minimum angle of the knees and of the elbows [rad]
+# angle of knees and elbows in the robot's first pose, and minimum angle of the knees and of the elbows [rad]
 BENT_START_RAD, KNEE_INSIDE_RAD, ELBOW_INSIDE_RAD = 0.3, 0.02, 0.01
 STRAIGHT_RAD = 0.3  # If a limit of an elbow is this near to the straight arm, the elbow bends to one side only.
 # `weight_shift` moves the centre of mass SIDE_MARGIN leg lengths inside the edge of the standing foot. `weight_shift`
@@ -82,7 +82,7 @@ FOOT_FADE_S, PELVIS_FADE_S = 0.06, 0.05  # half-lives of the smoothed foot conta
 HEEL_DOWN, HEEL_UP = 0.02, 0.08
 FARTHEST = 0.25  # A standing foot that is farther than this share of the leg length from its target is placed again.
 JUMP_M = 0.5  # If the avatar's root moves farther than this in one frame, the whole robot is moved with it.
-LONGEST_STEP_S, USUAL_STEP_S = 0.1, 1 / 60  # longest assumed time between two poses, and before the first pose
+LONGEST_STEP_S, USUAL_STEP_S = 0.1, 1 / 60  # maximum time step of the solver, and time step of the first pose
 # Capsules of the robot that are nearer than COLLISION_NEAR leg lengths get a constraint, which keeps them COLLISION_GAP
 # leg lengths apart. MOST_COLLISIONS is the maximum number of collision constraints.
 COLLISION_NEAR, COLLISION_GAP, MOST_COLLISIONS = 0.06, 0.008, 60
@@ -173,14 +173,14 @@ class Follower:
         n = 6 + self._n
         self._h, self._g, self._jac, self._other = np.zeros((n, n)), np.zeros(n), np.zeros((3, n)), np.zeros((3, n))
         self._rows, self._lower = np.zeros((MOST_COLLISIONS + 6, n)), np.zeros(MOST_COLLISIONS + 6)
-        self._ap, self._aq = room_joints(rest_pose(skeleton))  # the avatar's joint positions and rotations in the room
+        self._ap, self._aq = room_joints(rest_pose(skeleton))  # positions and rotations of the avatar's joints
         self.reset()
 
     def reset(self) -> None:
         self._angles = np.clip(self._start, self._limits[:, 0], self._limits[:, 1])
         self._rates = np.zeros(self._n)
         self._base = np.concatenate([[0.0, 0.0, self.figure.leg_length], self.figure.front])
-        # columns: 1 for a held foot, x y of its anchor, x y z of its offset, level share of its sole, unused
+        # row of a foot: 1 if it stands in place, x y of this place, x y z of its offset, smoothed contact 0…1, unused
         self._feet = np.zeros((2, 8))
         self._balls = np.zeros((2, 3))
         self._shift = np.zeros(3)
@@ -191,8 +191,8 @@ class Follower:
 
     def _bend_limbs(self) -> None:
         """Change the joint limits so that knees and elbows stay slightly bent, and start with bent limbs. The twist of
-        a straight limb does not change the direction of the limb. Therefore a limb that is straight at a joint limit
-        and twisted the wrong way would stay straight. The limits of elbows that can bend in both directions are not
+        a straight limb does not change the direction of the limb, so a limb that is straight at a joint limit and
+        twisted the wrong way would stay straight. The limits of elbows that can bend in both directions are not
         changed, because such elbows can pass through the straight pose."""
         figure = self.figure
         tree = Tree(figure.robot)
@@ -356,7 +356,7 @@ class Follower:
         speed = np.minimum(self._speed, s.joint_speed)
         gain, a = s.joint_acceleration * dt, s.joint_acceleration
         # A joint must be able to stop before its limit, so its speed v must satisfy v² ≤ 2 a (limit − angle). Because
-        # the speed changes only once per time step dt, the code uses a slightly lower limit of v.
+        # the speed changes only once per time step dt, the permitted v is slightly lower.
         to_high, to_low = (np.maximum(d, 0.0) for d in (high - self._angles, self._angles - low))
         fast_up = np.minimum(speed, np.sqrt(gain * gain / 4 + 2 * a * to_high) - gain / 2)
         fast_down = np.minimum(speed, np.sqrt(gain * gain / 4 + 2 * a * to_low) - gain / 2)
@@ -430,8 +430,8 @@ def _within(value: float, low: float, high: float) -> float:
 
 
 def _masses(figure: Figure, bodies: Bodies) -> tuple[F64, F64]:
-    """Return each body's share of the robot's mass and its centre of mass. All mass shares are 0 if the robot file
-    states no masses."""
+    """Return the mass of each body, as a share of the robot's mass, and the centre of mass of each body. All mass
+    shares are 0 if the robot file states no masses."""
     masses, centres = np.zeros(len(bodies.parent)), np.zeros((len(bodies.parent), 3))
     for name, part in figure.robot.parts.items():
         if part.mass > 0:

@@ -53,7 +53,7 @@ def breadth_order(figure: Figure, receiver: str = "this format") -> tuple[str, .
     known, order, level = set(limb_order(figure, receiver)), [], [figure.robot.base]
     while level:
         below = [j for link in level for j in figure.robot.by_parent.get(link, [])]
-        merged: list[Any] = []  # Fixed joints are skipped, because IsaacLab merges their links.
+        merged: list[Any] = []  # IsaacLab merges links that a fixed joint connects, so fixed joints get no number.
         while below:
             j = below.pop(0)
             if j.kind in MOVING:
@@ -161,7 +161,7 @@ class Planner:
 def twist2(robot: str, base: F64, before: F64, dt: float, angles: F64, stamp_ms: int) -> dict[str, str]:
     """Return the Redis keys and JSON values for the controller TWIST2. The JSON array for the body holds the velocity x
     y of the root along its heading, its height, roll, pitch and yaw rate, and 29 joint angles in the order of
-    `limb_order`. All numbers for the hands and the neck of the robot are 0."""
+    `limb_order`. The values of the keys for the robot's hands and neck are 0."""
     yaw = float(rot.yaw_of(base[3:]))
     way = rot.rotate(rot.from_yaw(-yaw), (base[:3] - before[:3]) / dt)
     turned = rot.wrap_angle(yaw - float(rot.yaw_of(before[3:])))

@@ -62,8 +62,8 @@ class GuardSettings(Settings):
 
 @dataclass(frozen=True)
 class Command:
-    """Command for the joints of a robot. `share` is the completed share of the start ramp (0…1). `runs` is false while
-    the robot stops and is held."""
+    """Command for the joints of a robot. During the start ramp, which moves the robot to the avatar's pose, `share`
+    grows from 0 to 1. `runs` is false while the robot brakes and afterwards stands still."""
 
     positions: F64  # rad
     velocities: F64  # rad/s
@@ -90,16 +90,16 @@ class Limiter:
 
     def _move(self, velocity: F64, a: float, dt: float) -> None:
         v = np.clip(velocity, self.v - a * dt, self.v + a * dt)
-        # Each joint can stop before its position limits. A joint whose measured position is beyond a limit may only
-        # move back.
+        # The speed of each joint is limited so that the joint can stop before its position limits. A joint whose
+        # measured position is beyond a limit may only move back.
         v = np.minimum(v, _brakes(self.upper - self.x, a, dt))
         v = np.maximum(v, -_brakes(self.x - self.lower, a, dt))
         self.x, self.v = self.x + v * dt, v
 
 
 class CommandGuard:
-    """Guard that converts target angles to commands for the joints in `names`, within the limits of these joints. The
-    guard takes all times in seconds of one clock."""
+    """Guard that converts target angles to commands for the joints in `names`, within the limits of these joints. All
+    times that are given to the methods of the guard are in seconds of one clock."""
 
     def __init__(
         self, names: Sequence[str], lower: F64, upper: F64, settings: GuardSettings, start: F64 | None = None,
@@ -251,7 +251,7 @@ class BaseGuard:
 def _brakes(distance: F64, a: float, dt: float) -> F64:
     """Return the highest speed from which a joint can stop within `distance`, if its speed changes once per step dt."""
     half = a * dt / 2
-    # Because the speed v of a joint changes in steps of a · dt, the joint stops up to a · dt² / 8 later than after the
-    # distance v² / 2a + v · dt / 2.
+    # A joint that brakes with the deceleration a from the speed v needs the distance v² / 2a + v · dt / 2, and up to a
+    # · dt² / 8 more, because v changes in steps of a · dt.
     room = np.clip(distance - a * dt * dt / 8, 0.0, 1e6)
     return np.asarray(np.minimum(np.sqrt(half * half + 2 * a * room) - half, np.maximum(distance, 0.0) / dt))

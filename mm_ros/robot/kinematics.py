@@ -23,9 +23,9 @@ I64 = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Bodies:
-    """Bodies of a robot; row b of each array describes body b. `place` is the pose in the parent body when the joint
-    angle is 0; the parent of the base is −1. The angle of the joint that moves a body is factor · angles[dof] + offset.
-    `of_link` maps each link to the number of its body and the constant pose of the link in this body."""
+    """Bodies of a robot; row b of each array describes body b. `place` is the pose of a body in its parent body when
+    the joint angle is 0; the base has the parent −1. The angle of the joint that moves a body is factor · angles[dof] +
+    offset. `of_link` maps each link to the number of its body and the constant pose of the link in this body."""
 
     parent: I64
     place: F64  # (B, 7)
@@ -38,8 +38,8 @@ class Bodies:
 
 
 def bodies_of(robot: Robot, active: set[str], rest: dict[str, float]) -> Bodies:
-    """Return the bodies that the joints in `active`, and joints that mimic a joint in `active`, move. The joints that
-    are not active keep the angles in `rest`."""
+    """Return the bodies that are moved by the joints in `active` or by joints that mimic these. All other joints keep
+    the angles in `rest`."""
     dofs: list[str] = []
     rows: list[tuple[int, F64, F64, int, float, float]] = [(-1, _identity(), np.array([1.0, 0, 0]), -1, 0.0, 0.0)]
     of_link: dict[str, tuple[int, F64]] = {robot.base: (0, _identity())}

@@ -41,7 +41,7 @@ def read_mjcf(path: str | Path) -> Robot:
     mimics = _mimics(root)
     meshes = _without_meshes(root, str(path))
     before = mujoco.get_mju_user_warning()
-    mujoco.set_mju_user_warning(lambda _: None)  # By default, MuJoCo writes warnings to a log file.
+    mujoco.set_mju_user_warning(lambda _: None)  # MuJoCo would write its warnings to a file MUJOCO_LOG.TXT.
     try:
         model = mujoco.MjModel.from_xml_string(ElementTree.tostring(root, encoding="unicode"))
     except (ValueError, mujoco.FatalError) as error:
@@ -172,8 +172,8 @@ def _joints(
     mujoco: Any, m: Any, b: int, joint_names: list[str], names: list[str], out: list[RobotJoint],
     mimics: dict[str, Mimic], at: F64,
 ) -> bool:  # fmt: skip
-    """Append the joints of body b to `out`. If the body has several joints, an additional link is made between each two
-    joints. Return whether the body has slide or ball joints."""
+    """Append the joints of body b of the MuJoCo model to `out`. If the body has several joints, a link without shape is
+    added between each two of them. Return whether the body has slide or ball joints."""
     kinds = mujoco.mjtJoint
     first, count = int(m.body_jntadr[b]), int(m.body_jntnum[b])
     hinges = [i for i in range(first, first + count) if m.jnt_type[i] == kinds.mjJNT_HINGE]

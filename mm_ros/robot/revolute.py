@@ -26,13 +26,13 @@ from mm_ros.robot.model import MOVING, Robot, RobotJoint
 from mm_ros.robot.tree import Tree
 
 SWEEPS = 60
-SETTLED_RAD = 1e-8  # The iteration over a chain of joints ends when no angle changes by more than this.
+SETTLED_RAD = 1e-8  # The search for the angles of a chain of joints ends when no angle changes by more than this.
 
 @dataclass(frozen=True)
 class RobotMap:
-    """Map from canonical joints to joints of a robot. `chains` maps each canonical joint to the robot's joints that
-    follow it, from the base outward. `t_pose` has the joint angles of the robot in the canonical T-pose [rad]; missing
-    angles are 0. `base` is the canonical joint that the robot's base link follows."""
+    """Map from canonical joints (the avatar's) to joints of a robot. `chains` maps each canonical joint to the robot's
+    joints that follow it, from the base outward. `t_pose` has the joint angles of the robot in the canonical T-pose
+    [rad]; missing angles are 0. `base` is the canonical joint that the robot's base link follows."""
 
     chains: dict[str, tuple[str, ...]]
     t_pose: dict[str, float] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class RobotPose:
 
     base: F64  # (7,) pose of the base link in the room, x y z qw qx qy qz
     angles: dict[str, float]
-    error_rad: dict[str, float]  # remaining error of the rotation of each canonical joint
+    error_rad: dict[str, float]  # angle between desired and reached rotation, for each joint of the avatar
 
 
 class RevoluteRetargeter:

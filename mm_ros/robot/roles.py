@@ -21,19 +21,19 @@ from mm_ros.robot.tree import Pair, Tree
 
 LATERAL_AXIS = 0.8  # minimum cosine between the axis of a knee joint and the lateral axis of the robot
 ALONG = 0.9  # A joint twists its limb if the cosine between its axis and the limb is at least this.
-CLEARLY_BETTER = 2.0  # Geometry overrules a joint's name if another joint's score by geometry is higher by this factor.
+CLEARLY_BETTER = 2.0  # Geometry overrules the name of a knee or elbow if the best score is this many times its score.
 NO_END = 0.3  # If nothing follows the last joint of a limb, the joint's score is multiplied by this.
 TOES_AHEAD = 0.12  # A joint that is ahead of the ankle by more than this share of the leg length is a toe joint.
 CLAVICLE = 0.12  # A clavicle joint's axis is at least this share of the upper arm's length from the shoulder.
 PLACEHOLDER_RAD = 6.0  # Joint limits that are wider than this do not show the direction in which the joint flexes.
-LIMITS_DIFFER_RAD = 0.35  # A warning is shown for mirrored joints whose limits differ by more than this.
+LIMITS_DIFFER_RAD = 0.35  # If the limits of a left and a right joint differ by more than this, a warning is shown.
 # Confidence of a joint's role if name and geometry agree, if the name states no role, and if name and geometry differ.
 AGREED, SILENT, DISPUTED = 1.0, 0.8, 0.5
-# Weights of the cues that vote for the direction of the robot's front.
+# Weights of the facts that show where the robot's front is: joint names, knees, elbows, feet, toes, and the x axis.
 FACING_NAMES, FACING_KNEE, FACING_ELBOW, FACING_FOOT, FACING_TOES, FACING_X = 4.0, 2.0, 1.0, 1.0, 2.0, 0.5
 
 LEG, ARM = ("upper_leg", "lower_leg", "foot", "toes"), ("shoulder", "upper_arm", "lower_arm", "hand")
-WAIST, NECK = "upper_chest", "head"  # the canonical joints that the chains of waist and neck follow
+WAIST, NECK = "upper_chest", "head"  # joints of the avatar that the robot's waist joints and neck joints follow
 SAME_PART = {"neck": "head", "spine": "upper_chest", "chest": "upper_chest"}
 
 
@@ -142,7 +142,7 @@ def _legs_and_arms(tree: Tree) -> tuple[Pair | None, Pair | None]:
         return (low, None) if _is_leg(tree, low) else (None, low)
     arms = max(others, key=lambda p: (_limb_words(tree, p) == "arm", _start_height(tree, p)))
     if _limb_words(tree, low) == "arm" and _limb_words(tree, arms) != "leg":
-        return None, low  # The lowest pair of chains is the arms, because the pair above it may be the robot's eyes.
+        return None, low  # By their names, the lowest limbs are arms; the pair above may be the robot's eyes.
     if _start_height(tree, arms) < _start_height(tree, low):
         return (low, None) if _is_leg(tree, low) else (None, low)
     return low, arms
@@ -179,7 +179,7 @@ def _is_leg(tree: Tree, pair: Pair) -> bool:
     bend = _bends(_Finder(tree), pair, False)
     if bend is None:
         return True
-    # A limb with twist joints is an arm. Knees flex backward, if the robot faces +x.
+    # If joints beyond the knee or elbow twist the limb, the limb is an arm. A knee bends the limb backward (−x).
     if any(_twists(tree, pair.first, bend, j) for j in pair.first[bend + 1 :]):
         return False
     return float(_flexion(tree, pair.first, bend)[0]) <= 0
@@ -204,7 +204,7 @@ def _distance(tree: Tree, joint: str, point: F64) -> float:
 
 
 def _bends(f: _Finder, pair: Pair, is_leg: bool) -> int | None:
-    """Return the common index of the knees or elbows in both chains of a pair."""
+    """Return the index of the knee or elbow in the chain of joints of a limb, which is the same for left and right."""
     tree, n = f.tree, min(len(pair.first), len(pair.second))
     scores = np.zeros(n)
     for chain in (pair.first, pair.second):
@@ -239,7 +239,7 @@ def _facing(
     """Return a unit vector to the robot's front, and whether the first chain of each pair is the right limb."""
     tree, pair = f.tree, legs or arms
     assert pair is not None
-    front = np.array([pair.lateral[1], -pair.lateral[0], 0.0])  # If `lateral` points left, `front` is `lateral` × up.
+    front = np.array([pair.lateral[1], -pair.lateral[0], 0.0])  # `front` is right if `lateral` points left.
     votes: dict[str, float] = {"+x": FACING_X * float(np.sign(round(front[0], 3)))}
     names = 0.0
     for p in (legs, arms):
@@ -377,7 +377,7 @@ def _waist(f: _Finder, legs: Pair | None, arms: Pair | None) -> tuple[int, int]:
     pair = legs or arms
     assert pair is not None
     if legs is None or arms is None:
-        if legs is None:  # If the robot has no legs, the joints below its torso are the waist.
+        if legs is None:  # In a robot without legs, the joints between base and torso are the waist.
             path, groups = f.tree.path(0, pair.group)
             _add(f, WAIST, [j for j in path if f.tree.robot.joint(j).mimic is None])
             return groups[0], pair.group

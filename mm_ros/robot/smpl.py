@@ -42,7 +42,7 @@ SMPL = (
     UPPER_CHEST, LEFT_TOES, RIGHT_TOES, NECK, LEFT_SHOULDER, RIGHT_SHOULDER, HEAD, LEFT_UPPER_ARM, RIGHT_UPPER_ARM,
     LEFT_LOWER_ARM, RIGHT_LOWER_ARM, LEFT_HAND, RIGHT_HAND,
 )  # fmt: skip
-HAND_M = 0.08  # distance from the wrist to the end of the hand in SMPL
+HAND_M = 0.08  # distance from the wrist to the end of the hand in SMPL [m]
 ARM_DOWN_RAD = math.radians(75)  # angle of the upper arms below the horizontal in the start pose of the SMPL body
 SMPL_AXES = [1, 2, 0]  # The axes of SMPL are x left, y up, z forward; those of the avatar x forward, y left, z up.
 

@@ -171,6 +171,6 @@ def mesh_of(robot: Robot, file: str) -> tuple[F64, Any]:
     try:
         mesh: Any = trimesh.load(Path(path), force="mesh", process=False, skip_materials=True)
         vertices = np.asarray(mesh.vertices, np.float64).reshape(-1, 3)
-    except Exception:  # The library can raise an error of any class for a damaged mesh; the sole is then estimated.
+    except Exception:  # For a damaged mesh, trimesh can raise any error; the sole is then estimated.
         return nothing
     return (vertices, np.asarray(mesh.faces, np.int64)) if np.isfinite(vertices).all() else nothing

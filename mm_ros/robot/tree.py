@@ -14,9 +14,9 @@ from mm_ros.robot.model import MOVING, Robot, RobotJoint
 from mm_ros.robot.names import vote
 
 SAME_HEIGHT = 0.04  # Maximum position error of mirrored joints, as a share of the length of their chain.
-SHORT_CHAIN = 0.25  # Pairs of chains that are shorter than this share of the longest pair are fingers, eyes or wheels.
+SHORT_CHAIN = 0.25  # Chains of joints that are shorter than this share of the longest limb are fingers, eyes or wheels.
 SAME_AXIS = 0.98  # cosine
-AS_LONG = 2.0  # Where a chain branches, it continues along the subtree that is longer than the others by this factor.
+AS_LONG = 2.0  # Where a limb branches, it goes on along the branch that is this many times longer than the others.
 BODY_JOINTS = 3  # A joint that mimics another one belongs to the body if at least this many joints follow it.
 
 
@@ -27,7 +27,7 @@ class Pair:
     first: tuple[str, ...]
     second: tuple[str, ...]
     lateral: F64  # unit, horizontal
-    middle: float  # distance of the mirror plane from the base along `lateral` [m]
+    middle: float  # coordinate along `lateral` of the plane between left and right [m]
     group: int
 
 
@@ -39,7 +39,7 @@ class Tree:
 
     def __post_init__(self) -> None:
         self.zero = self.robot.links({})
-        self.group_of: dict[str, int] = {self.robot.base: 0}  # number of the group of links to which a link belongs
+        self.group_of: dict[str, int] = {self.robot.base: 0}  # link → index of its group of links
         self.members: list[list[str]] = [[self.robot.base]]
         self.root: list[str] = [""]  # name of the joint that moves each group of links
         self.below: list[list[str]] = [[]]
@@ -73,8 +73,8 @@ class Tree:
             if j.kind not in MOVING:
                 continue
             above = self.robot.by_child.get(j.parent)
-            # A joint that moves more joints than the joint that it mimics is no finger: it belongs to the body and is
-            # driven by gears.
+            # A mimicking joint with more joints beyond it than the mimicked joint has is not a finger, but a joint of
+            # the body that is driven by gears.
             driven = j.mimic is not None and count[j.name] > count[j.mimic.joint]
             if j.mimic is not None and count[j.name] < BODY_JOINTS and not driven:
                 self.dropped[j.name] = f"mimics {j.mimic.joint}"
@@ -95,7 +95,7 @@ class Tree:
 
     @cached_property
     def tips(self) -> list[list[F64]]:
-        """Points of each group of links: origins, centres of mass and centres of the shapes of its links."""
+        """Points of each group of rigidly joined links: origins, centres of mass and centres of their shapes."""
         out = []
         for members in self.members:
             points = [self.zero[m][:3] for m in members]
@@ -150,7 +150,7 @@ class Tree:
         if n < 2 or abs(len(a) - len(b)) > 2:
             return None
         if {vote(j).side for j in a} == {vote(j).side for j in b} != {""} and len({vote(j).side for j in a}) == 1:
-            return None  # Both chains are on one side of the robot, for example the front and hind leg of an animal.
+            return None  # By their names, both limbs are on one side of the robot, for example a front and a hind leg.
         a, b = a[:n], b[:n]
         tolerance = max(0.01, SAME_HEIGHT * max(self.reach(a[0]), self.reach(b[0])))
         apart = np.array([self.points[i] - self.points[j] for i, j in zip(a, b, strict=True)])
