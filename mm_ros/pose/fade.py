@@ -44,21 +44,21 @@ from mm_ros.maths.springs import decay
 LEAP_M = 0.3
 LEAP_RAD = 0.35
 REACH_M = 1.0  # A pose that is farther than `REACH_M` from the last published pose is shown at once, without a fade.
-HALFLIFE_S = 0.12  # Half-life of the offset of a fade.
+HALFLIFE_S = 0.12  # Half-life with which the offset of a fade decays.
 OWN_MOTION_M = 0.05  # A tracked head or hand that moved by less than `OWN_MOTION_M` [m] is not faded.
 ENDS = (HEAD, LEFT_HAND, RIGHT_HAND, LEFT_FOOT, RIGHT_FOOT)
 CARRIERS = (NECK, LEFT_SHOULDER, RIGHT_SHOULDER, HIPS, HIPS)  # Parent joints of the head, the arms and the legs.
 STRAIGHTEST = 0.999  # Maximum distance from shoulder to hand or from hip to foot, as a share of the limb's length.
-# Maximum speed of a joint due to a fade [m/s]. If a subscriber loses two of three poses at 90 Hz, a joint with the
-# speed `FASTEST` moves by 0.17 m from pose to pose.
+# A fade moves each joint at most at the speed `FASTEST` [m/s]. If a subscriber loses two of three poses at 90 Hz, a
+# joint at this speed moves by 0.17 m from one received pose to the next.
 FASTEST = 5.0
-# The offset of a fade decays by at most `PEAK` times its initial value per half-life.
+# Maximum decay rate of the offset of a fade: `PEAK` times the initial value per half-life.
 PEAK = 2.0 * math.log(2.0) / math.e
-LONGEST_STEP_S = 0.05  # Maximum time step of the decay; a longer step after a stall would end the fade at once.
+LONGEST_STEP_S = 0.05  # Maximum time step of the decay; a longer one would end the fade at once.
 
 
 class FadeIn:
-    """Fade the published pose in by an offset that decays to zero."""
+    """Add to the published pose an offset from the last pose of the former process, which decays to zero."""
 
     def __init__(self, former: AvatarPose | None = None) -> None:
         """Start the fade from `former`, the last pose that another process published before it was killed."""
@@ -68,7 +68,7 @@ class FadeIn:
         self._clear()
 
     def _clear(self) -> None:
-        # Row 0 of `_root`, `_joints` and `_ends` contains offsets, row 1 the rates of these offsets.
+        # Row 0 of `_root`, `_joints` and `_ends` contains the offsets of the fade, row 1 the rates of these offsets.
         self._root = np.zeros((2, 4))  # offsets of x, y, z and yaw of the root
         self._joints = np.zeros((2, 1, 3))  # offsets of the rotations of all joints, then of the hips' position
         # offsets of position and rotation of head, hands and feet in the room
@@ -82,10 +82,10 @@ class FadeIn:
     ) -> AvatarPose:  # fmt: skip
         """Add the remaining offset to `pose`, and start a new fade if the avatar would leap.
 
-        `travels` is true if a transform of the play space causes a leap, which is then not faded. `gap` is true if
-        poses were missing or time jumped back, so that the trackers may leap. If `wait` is true, a near pose of the
-        former process is published again instead of the fade. `held` states whether head, left hand and right hand
-        follow a device.
+        `travels` is true if the avatar leaps because the user moved the play space; this leap is not faded. `gap` is
+        true if poses were missing or time jumped back, so that the trackers may leap. If `wait` is true and the last
+        pose of the former process is near, this last pose is returned instead of the fade. `held` (3,) states whether
+        the head, the left hand and the right hand follow a tracked device.
         """
         self._are_held = (*(bool(h) and not wait for h in held), False, False)
         if wait and self._resumes and self._last is not None and _apart(pose, self._last)[0] <= REACH_M:
@@ -124,7 +124,7 @@ class FadeIn:
         self._root[0, :3] = last.root[:3] - pose.root[:3]
         self._root[0, 3] = rot.wrap_angle(rot.yaw_of(last.root[3:]) - rot.yaw_of(pose.root[3:]))
         self._joints = np.zeros((2, len(pose.rotations) + 1, 3))
-        # The poses `last` and `pose` may differ in the number of finger joints.
+        # The offsets are computed for the joints of both poses, because one pose may have fewer finger joints.
         both = min(len(last.rotations), len(pose.rotations))
         before, after = (p.rotations[:both].astype(np.float64) for p in (last, pose))
         self._joints[0, :both] = rot.log(rot.multiply(before, rot.inverse(after)))
@@ -169,7 +169,7 @@ class FadeIn:
         return self._held(moved, pose, share)
 
     def _held(self, moved: AvatarPose, pose: AvatarPose, share: float) -> AvatarPose:
-        """Move head, hands and feet of the shifted body to the places that their own offsets give."""
+        """Move head, hands and feet of the shifted body to the places that follow from their own offsets."""
         p, q = room_joints(pose)
         offsets, turned_by = share * self._ends[0]
         goals = [tuple((p[j] + offsets[k]).tolist()) for k, j in enumerate(ENDS)]
@@ -184,7 +184,7 @@ class FadeIn:
             upper, lower = end_joint - 2, end_joint - 1
             root, middle, tip = (tuple(p[j].tolist()) for j in (upper, lower, end_joint))
             first, second = (quat.norm(quat.sub(b, a)) for a, b in ((root, middle), (middle, tip)))
-            # A limb that is straighter than `STRAIGHTEST` in the pose may stay so.
+            # A limb may be stretched more than `STRAIGHTEST` if it already is in the pose without the offset.
             longest = max(STRAIGHTEST * (first + second), quat.norm(quat.sub(tip, root)))
             line = quat.shortened(quat.sub(goal, root), longest)
             end = quat.add(root, line)

@@ -23,18 +23,18 @@ from mm_ros.maths.quat import Quat, Row, Vec
 from mm_ros.maths.springs import LN2, damping_share, decay, decay3
 
 KNEE_AXIS = (0.0, 1.0, 0.0)  # The axis of the knee points to the left in the axes of thigh and shin.
-# A leg that is bent in the played motion stretches ever more slowly within `STRETCH_ZONE` [m] of its full length.
+# A bent leg that is longer than its full length minus `STRETCH_ZONE` [m] stretches ever more slowly.
 STRETCH_ZONE = 0.06
-SHORTEST_ZONE = 0.027  # `SHORTEST_ZONE` replaces `STRETCH_ZONE` for a leg that the played motion stretches [m].
-SHARPEST_KNEE = 2.7  # rad
+SHORTEST_ZONE = 0.027  # Value [m] instead of `STRETCH_ZONE` if the played motion stretches the leg.
+SHARPEST_KNEE = 2.7  # Maximum bend of the knee [rad].
 KNEE_HEIGHT = 0.07  # Minimum height of the knee joint above the floor, as a share of the leg's length.
 # A tracked knee determines the plane of the leg fully if it is at least `BENT_KNEE` [m] from the line from hip to
 # ankle.
 BENT_KNEE = 0.08
-# A toe that is more than `LOCK_HEIGHT` [m] above its rest height is not locked, even if contact is reported. The limit
-# holds for the toe of the played motion, and for a leg that is too short for the height of the hips.
+# A toe that is more than `LOCK_HEIGHT` [m] above its rest height is not locked, even if contact is reported.
+# `LOCK_HEIGHT` also applies to a toe that hangs in the air because the leg is too short for the height of the hips.
 LOCK_HEIGHT = 0.06
-# A released foot is not locked during this cooldown time, because the foot would be released again at once.
+# A released foot is not locked again for the time `RELOCK_COOLDOWN_S`, because the new lock would be released at once.
 RELOCK_COOLDOWN_S = 0.12
 TOE_TIP = 0.07  # Distance from the toe joint to the tip of the toes [m].
 HEEL_RAISE_LIMIT, STEEPEST_FOOT = 0.9, 1.1  # Limits of the added heel raise and of the total foot pitch [rad].
@@ -42,8 +42,8 @@ HEEL_RAISE_LIMIT, STEEPEST_FOOT = 0.9, 1.1  # Limits of the added heel raise and
 # ankle.
 HEEL_RAISE_ZONE = 0.3
 UNREACHABLE = 0.005  # A locked foot is released when its toe is more than `UNREACHABLE` [m] from the locked place.
-# A foot that does not reach its locked place makes a corrective step only if its target is nearer to the hip by more
-# than `NEARER` [m].
+# A foot that does not reach its locked place makes a corrective step only if its target is nearer to the hip than the
+# locked place by more than `NEARER` [m].
 NEARER = 0.01
 # A locked foot without contact is released when its toe is higher than `LIFT_HEIGHT` [m], faster than `LIFT_SPEED`
 # [m/s], or without contact for longer than `LONGEST_HOLD_S`.
@@ -56,19 +56,19 @@ SINGLE_SUPPORT_REACH_FACTOR = 1.5
 # played motion reports no contact.
 SUPPORT_HEIGHT, SUPPORT_SPEED = 0.02, 0.6
 AT_REST = 0.12  # A locked foot counts as standing if its toe is slower than `AT_REST` [m/s].
-LANDING_ZONE = 0.01  # The descent of a free toe slows down within `LANDING_ZONE` [m] of its rest height.
-HEEL_ZONE = 0.015  # The descent of the ankle slows down within `HEEL_ZONE` [m] of its minimum height.
+LANDING_ZONE = 0.01  # A toe that is not locked sinks more slowly within `LANDING_ZONE` [m] of its rest height.
+HEEL_ZONE = 0.015  # The ankle sinks more slowly within `HEEL_ZONE` [m] of its minimum height.
 FASTEST_FREE = 6.0  # Maximum speed of a released foot relative to its target [m/s].
-# A fast free foot is lifted by `CLEARANCE` [m], because a blend of two steps may be too low.
+# A foot in a fast swing is lifted by `CLEARANCE` [m], because a blend of two clips may bring the foot too low.
 CLEARANCE, CLEARANCE_HALFLIFE_S = 0.025, 0.04
-# While both feet are free, each foot is lifted by an additional `FLIGHT_CLEARANCE` [m]. The half-life
+# While no foot is locked, each foot is lifted by an additional `FLIGHT_CLEARANCE` [m]. The half-life
 # `FLIGHT_HALFLIFE_S` prevents an abrupt start of the lift, which would look like a kick.
 FLIGHT_CLEARANCE, FLIGHT_HALFLIFE_S = 0.01, 0.1
-# The lift of a free foot grows from zero at the speed `SLOW_SWING` to its maximum at the speed `FAST_SWING` [m/s].
+# The lift of a swinging foot grows from zero at the speed `SLOW_SWING` to its maximum at the speed `FAST_SWING` [m/s].
 SLOW_SWING, FAST_SWING = 0.3, 1.2
 CALM_STEP, CALM_TURN = 1.0, 3.0  # Maximum speed [m/s] and turn rate [rad/s] at the start of a corrective step.
 STAYS_LONGER = 1.0
-TELEPORT = 1.0  # A foot that is more than `TELEPORT` [m] from its target moves to the target without a corrective step.
+TELEPORT = 1.0  # A foot more than `TELEPORT` [m] from its target moves to the target without a corrective step.
 SETTLED = 0.002  # A foot is reported as locked if it is less than `SETTLED` [m] from its locked place.
 
 
@@ -84,7 +84,7 @@ class Feet(NamedTuple):
     offset: F64  # (2, 3) decaying offset of the toe from its target or from its locked place
     rate: F64  # (2, 3)
     turn: F64  # (2, 2) decaying offset of the foot's yaw, and the rate of this offset
-    toe: F64  # (2, 3) last published
+    toe: F64  # (2, 3) last published position of the toe
     toe_rate: F64  # (2, 3)
     heading: F64  # (2, 2) last published yaw of the foot, and the rate of this yaw
     desired: F64  # (2, 3) target of the toe in the last step
@@ -92,16 +92,16 @@ class Feet(NamedTuple):
     over: F64  # (2,) time [s] for which the locked foot has had no contact
     stepping: F64  # (2,) remaining time [s] of a corrective step
     leaving: F64  # (2,) remaining time [s] of the blend after a release
-    from_offset: F64  # (2, 3) `offset` at the start of the corrective step or of the blend
+    from_offset: F64  # (2, 3) value of `offset` at the start of the corrective step or of the blend after a release
     from_rate: F64  # (2, 3)
     from_turn: F64  # (2, 2)
-    clear: F64  # (2, 2) lift [m] of a free foot that moves fast, and the rate of this lift
-    flight: F64  # (2,) smoothed value that is 1 while the other foot is free and 0 while it is locked
+    clear: F64  # (2, 2) additional height [m] of a swinging foot above the played motion, and its rate
+    flight: F64  # (2,) smoothed value: 1 while the other foot is in the air, 0 while the other foot is locked
     rest: F64  # (2, 2) height of toe and ankle above the floor while the user stands
     ankle_to_toe: F64  # (2, 3) in foot axes
     high: F64  # (2,) height of the toe above its rest height, as published last
     knee: F64  # (2, 4) position of the tracked knee in the room, and the weight of this position
-    ready: NDArray[np.int8]  # (1,) 0 before the first step, else 1
+    ready: NDArray[np.int8]  # (1,) 1 after the first step of the pose stage, before that 0
 
 
 def make_feet(skeleton: Skeleton) -> Feet:
@@ -122,7 +122,7 @@ def place_foot(
     body: Any, feet: Any, lengths: Any, t: Any, side: int, toe_matched: Row, foot: Row, toes: Row,
     contact: bool, ground: float, guessed: float, stays: float, dt: float,
 ) -> None:  # fmt: skip
-    """Pose one leg.
+    """Pose one leg so that its foot is locked, or follows its target.
 
     `toe_matched` is the desired position of the toe joint, whose z is the height above the ground. `foot` and `toes`
     are the desired rotations of foot and toes. `guessed` is 1 without a tracker on this foot, and 0 when a tracker
@@ -150,7 +150,7 @@ def place_foot(
     _remember(feet, side, reached, yaw, target, target_yaw, dt, first)
     feet.high[side] = reached[2] - ground - rest_toe
     if feet.locked[side] and quat.norm(missed) > UNREACHABLE:
-        # While the floor is out of reach, for example in a jump, a corrective step could not put the foot down.
+        # There is no corrective step while the leg cannot reach the floor, for example in a jump.
         hip = quat.get3(body.room_positions, LEFT_UPPER_LEG + side * LEG_STRIDE)
         farther = quat.norm(quat.sub(target, hip)) - quat.norm(quat.sub(quat.get3(feet.place, side), hip))
         release(feet, t, side, target, target_yaw, pace, turn, contact and farther < -NEARER, 0.0)
@@ -185,7 +185,7 @@ def decide(
     may_hold = t.lock_on != 0 and guessed >= 1.0
     if feet.locked[side]:
         alone = not _stands(feet, 1 - side)
-        # If `gone` is above 1, the toe has left the floor.
+        # `gone` rises above 1 when the toe leaves the floor.
         gone = max(height / LIFT_HEIGHT, math.hypot(pace[0], pace[1]) / LIFT_SPEED)
         feet.over[side] = 0.0 if contact or (alone and gone <= 1.0) else feet.over[side] + dt
         # A short loss of contact does not release the foot, because a foot that is released before its toe leaves the
@@ -213,7 +213,7 @@ def _stands(feet: Any, side: int) -> bool:
 
 @njit
 def _supports(feet: Any, t: Any, side: int, height: float, pace: Row) -> bool:
-    """Return whether the toe supports the body although no contact is reported, as in the short stances of a run."""
+    """Return whether the toe supports the body although the clip has no contact, as in the short stances of a run."""
     return (
         feet.locked[1 - side] == 0
         and feet.leaving[side] <= max(t.release_s - RELOCK_COOLDOWN_S, 0.0)
@@ -254,7 +254,7 @@ def lock(feet: Any, t: Any, side: int, target: Row, target_yaw: float, ground: f
     feet.turn[side, 0], feet.turn[side, 1] = -run_out * turn_rate, turn_rate
     feet.locked[side] = 1
     feet.leaving[side] = 0.0
-    # A locked foot has no separate lift, because the offset from the locked place already contains the lift.
+    # The separate lift is set to 0 at a lock, because the offset from the locked place already contains this height.
     feet.clear[side, 0], feet.clear[side, 1] = 0.0, 0.0
     feet.flight[side] = 0.0
 
@@ -290,7 +290,7 @@ def release(
 def _advance(
     feet: Any, t: Any, side: int, target: Row, target_yaw: float, ground: float, guessed: float, dt: float
 ) -> tuple[Vec, float]:
-    """Return position of the toe and yaw of the foot: those of the target or of the lock, plus the remaining offset."""
+    """Return toe position and yaw of the foot: those of the target or of the locked place, plus the decaying offset."""
     if not feet.locked[side]:
         arch = _on_the_way(feet, t, side)
         toe = quat.add(target, quat.get3(feet.offset, side))
@@ -310,7 +310,7 @@ def _advance(
 
 @njit
 def _clear(feet: Any, side: int, dt: float) -> float:
-    """Return the lift [m] of a free foot that moves or turns fast, which is larger while both feet are free."""
+    """Return by how much a foot that moves or turns fast is lifted [m]; the lift is larger while no foot is locked."""
     size = quat.norm(quat.get3(feet.ankle_to_toe, side))
     speed = math.hypot(feet.toe_rate[side, 0], feet.toe_rate[side, 1]) + size * abs(feet.heading[side, 1])
     u = min(max((speed - SLOW_SWING) / (FAST_SWING - SLOW_SWING), 0.0), 1.0)
@@ -324,8 +324,8 @@ def _clear(feet: Any, side: int, dt: float) -> float:
 
 @njit
 def _on_the_way(feet: Any, t: Any, side: int) -> float:
-    """Decay the offset of a free foot along a minimum-jerk curve. Return the height [m] by which a corrective step
-    lifts the foot, or 0 without a corrective step."""
+    """Reduce the offset of a foot that is not locked along a minimum-jerk curve. Return the height [m] by which a
+    corrective step lifts the foot, or 0 without a corrective step."""
     whole, ahead = t.release_s, feet.leaving[side]
     if feet.stepping[side] > 0.0:
         whole, ahead = t.step_s, feet.stepping[side]
@@ -432,8 +432,8 @@ def _heel_above_floor(foot: Row, bone: Row, toe: Row, lowest: float) -> Quat:
 
 @njit
 def _raise_heel(foot: Row, bone: Row, toe: Row, hip: Row, longest: float, zone: float) -> Quat:
-    """Raise the heel, within the limits of the foot's pitch, when the hip is too far from the ankle. If the heel stayed
-    down while the hip moves away from the ankle, the knee would straighten abruptly."""
+    """Raise the heel of a leg that is too short to reach from the hip to the ankle, within the limits of the foot's
+    pitch. If the heel stayed down while the hip moves away from the ankle, the knee would straighten abruptly."""
     axis = _pitch_axis(foot, bone)
     far = quat.norm(quat.sub(quat.sub(toe, quat.rotate(foot, bone)), hip))
     wanted = soft_reach(far, longest, zone)

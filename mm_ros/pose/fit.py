@@ -40,7 +40,7 @@ CHEST_M, CHEST_RAD = 0.03, 0.12
 # The hips move toward a tracked foot if the distance from hip to foot exceeds `LEG_SHARE` times the leg's length.
 LEG_M, LEG_SHARE = 0.006, 0.985
 KNEE_M = 0.03
-SHIFT_M, TURN_RAD, BEND_RAD = 0.12, 0.35, 0.5  # Standard deviations of the nine unknowns of the fit.
+SHIFT_M, TURN_RAD, BEND_RAD = 0.12, 0.35, 0.5  # Standard deviations of hip shift, hip turn and spine bend.
 
 
 @njit
@@ -49,7 +49,7 @@ def fit_trunk(body: Any, lengths: Any, targets: Any, rotations: Any, weights: An
 
     `targets`, `rotations` and `weights` have one row per role: position and rotation of the joint in the room that a
     tracker measures, and the weight of the tracker from 0 to 1. `head` is the target of the head joint (x, y, z) and
-    its weight. The fit keeps the rotations of neck and head.
+    its weight. The fit does not change the rotations of neck and head in the room.
     """
     before = quat.get3(body.room_positions, HIPS)
     a, b, x = np.zeros((UNKNOWNS, UNKNOWNS)), np.zeros(UNKNOWNS), np.zeros(UNKNOWNS)
@@ -121,7 +121,7 @@ def _bend_arm(body: Any, point: Row, last: int) -> Vec:
 
 @njit
 def _add_point(a: Any, b: Any, missing: Row, turn_arm: Row, bend_arm: Row, weight: float) -> None:
-    """Add the three equations of a point that follows the shift of the hips and the rotations of hips and spine."""
+    """Add to the fit three equations for a point that moves with the hips and with the rotations of hips and spine."""
     row = np.zeros(UNKNOWNS)
     for k in range(3):
         row[:] = 0.0
@@ -134,7 +134,7 @@ def _add_point(a: Any, b: Any, missing: Row, turn_arm: Row, bend_arm: Row, weigh
 
 @njit
 def _add_turn(a: Any, b: Any, missing: Row, bends: float, weight: float) -> None:
-    """Add the three equations of a rotation that turns with the hips and with the share `bends` of the spine's bend."""
+    """Add to the fit three equations for a rotation that follows the hips and the share `bends` of the spine's bend."""
     row = np.zeros(UNKNOWNS)
     for k in range(3):
         row[:] = 0.0
@@ -144,7 +144,8 @@ def _add_turn(a: Any, b: Any, missing: Row, bends: float, weight: float) -> None
 
 @njit
 def _add_along(a: Any, b: Any, way: Row, missing: float, turn_arm: Row, weight: float) -> None:
-    """Add the equation of a point at `turn_arm` from the hips that must move by `missing` along the unit vector `way`.
+    """Add one equation to the fit: the point at `turn_arm` from the hips must move by `missing` along the unit vector
+    `way`.
     """
     row = np.zeros(UNKNOWNS)
     turned = quat.cross(turn_arm, way)
@@ -186,7 +187,7 @@ def _solve(a: Any, b: Any, x: Any) -> None:
 
 @njit
 def _move(body: Any, x: Any) -> None:
-    """Apply the nine unknowns `x` to hips and spine. The rotations of neck and head in the room stay the same."""
+    """Move hips and spine by the nine unknowns `x` of the fit, without a change of the rotations of neck and head."""
     neck, head = quat.get4(body.room_rotations, NECK), quat.get4(body.room_rotations, HEAD)
     turn = quat.exp((x[3], x[4], x[5]))
     _shift_hips(body, (x[0], x[1], x[2]))

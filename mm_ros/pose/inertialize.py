@@ -21,7 +21,7 @@ from mm_ros.maths.quat import Quat, Row, Vec
 from mm_ros.maths.springs import decay3
 
 SPRING, QUINTIC = 0, 1
-NEGLIGIBLE = 1e-7  # An offset below `NEGLIGIBLE` [m or rad] has no usable direction and is ignored.
+NEGLIGIBLE = 1e-7  # An offset below `NEGLIGIBLE` [m or rad] is ignored, because its direction is inaccurate.
 
 
 class Offsets(NamedTuple):
@@ -31,7 +31,7 @@ class Offsets(NamedTuple):
     rate: F64  # (N, 3)
     axis: F64  # (N, 3)
     curve: F64  # (N, 6) coefficients from t⁵ to t⁰
-    length: F64  # (N,) duration of each blend [s]
+    length: F64  # (N,) duration of the decay of each offset [s]
     elapsed: F64  # (N,) s
 
 
@@ -47,10 +47,10 @@ def quintic(x0: float, v0: float, blend_time: float) -> tuple[float, float, floa
 
     At the end of the duration, value, velocity and acceleration of the quintic are 0.
     """
-    v0 = min(v0, 0.0)  # An offset that grows at first would overshoot, so its initial rate is at most 0.
+    v0 = min(v0, 0.0)  # The initial rate is limited to 0, because an offset that grows at first would overshoot.
     t = blend_time
     if v0 < 0.0:
-        t = min(t, -5.0 * x0 / v0)  # A longer blend would let the offset cross zero.
+        t = min(t, -5.0 * x0 / v0)  # The duration is limited, because the offset would cross zero in a longer decay.
     t = max(t, 1e-4)
     a0 = max(0.0, (-8.0 * v0 * t - 20.0 * x0) / (t * t))
     k = a0 * t * t
@@ -67,7 +67,7 @@ def quintic(x0: float, v0: float, blend_time: float) -> tuple[float, float, floa
 
 @njit
 def start_offset(o: Any, i: int, offset: Row, rate: Row, kind: int, blend_time: float) -> None:
-    """Start the offset with index `i` at the given value and rate."""
+    """Start the decay of the offset with index `i` at the given value and rate."""
     quat.put3(o.offset, i, offset)
     quat.put3(o.rate, i, rate)
     if kind != QUINTIC:
@@ -125,6 +125,6 @@ def offset_between(from_q: Row, from_w: Row, to_q: Row, to_w: Row) -> tuple[Vec,
     d = quat.mul_inv(from_q, to_q)
     x = quat.log(d)
     n = quat.norm(x)
-    if n > 0.95 * math.pi:  # The rate of the rotation vector is discontinuous at the angle π.
+    if n > 0.95 * math.pi:  # At the angle π, the rate of the rotation vector would jump.
         return x, (0.0, 0.0, 0.0)
     return x, quat.rate_of_log(x, quat.sub(from_w, quat.rotate(d, to_w)))

@@ -38,18 +38,18 @@ from mm_ros.pose.low import bend_trunk, low_foot, low_reach, own_lean
 from mm_ros.pose.upper_body import follow_hands, place_hand, place_head, straighten, torso_axis
 from mm_ros.tracking.mounting import SHIN_M
 
-# Limit of the angular velocity with which a joint goes on moving after a jump of the played motion [rad/s].
+# Maximum angular velocity with which a joint goes on turning after a jump between clips [rad/s].
 FASTEST_TORSO, FASTEST_LIMB = 8.0, 25.0
-TREMBLE_HALFLIFE_S = 0.025  # Half-life of the filter of body trackers, which delays a change of velocity by 8 ms.
-# The spine is straightened fully when `SURE_STANCE` times the certainty that both feet stand reaches 1.
+TREMBLE_HALFLIFE_S = 0.025  # Half-life of the tremor filter of body trackers (delay: 8 ms).
+# If `SURE_STANCE` times the certainty that both feet of the user stand is at least 1, the spine straightens fully.
 SURE_STANCE = 1.6
-HEEL_UP = 0.06  # The heel is raised when the estimated ankle is more than `HEEL_UP` [m] above its rest height.
+HEEL_UP = 0.06  # The avatar's heel rises if the user's ankle is more than `HEEL_UP` [m] above its rest height.
 TOE_LIFT = 0.6  # Ratio of the toe's height to the ankle's height in the middle of a swing.
-# Half-life with which the weight of the user's estimated feet follows the certainty of the estimate.
+# Half-life of the smoothing of the user's share in the avatar's feet, which follows the certainty of the estimate.
 SHARE_HALFLIFE_S = 0.1
-RELEASED_CONTACT = 0.7  # A foot may be released when the probability of its contact is below `RELEASED_CONTACT`.
-# A foot with a certain estimate is released if its probability of motion exceeds 0.5. For a foot with an uncertain
-# estimate, the required probability of motion is higher by up to `CALM`.
+RELEASED_CONTACT = 0.7  # A locked foot may be released if its probability of contact is below this.
+# A locked foot whose estimate is certain is released if its probability of motion exceeds 0.5. If the estimate of the
+# foot is uncertain, this limit is higher by up to `CALM`.
 CALM = 0.4
 # While no foot is locked, the foot with the larger probability of contact stands, if this probability exceeds
 # `SUPPORTING_CONTACT`.
@@ -64,7 +64,7 @@ class Source(NamedTuple):
     rotations: F64  # (J, 4)
     velocities: F64  # (J, 3)
     angular_velocities: F64  # (J, 3)
-    root: F64  # (2, 4): x, y, z and yaw of the root at the last step, and their rates in root axes
+    root: F64  # (2, 4) x, y, z and yaw of the root in the last step, and their rates in root axes
     offsets: Offsets  # (J + 1 rows) offsets of the rotation of each joint and, in the last row, of the hips' position
 
 
@@ -74,11 +74,11 @@ class Hold(NamedTuple):
     While a tracker is lost, its target stays constant relative to the chest (hands) or to the root (other trackers).
     """
 
-    weight: F64  # (R,) weight of each target, which grows linearly from 0 to 1
+    weight: F64  # (R,) weight of each target, which grows linearly from 0 to 1 after its tracker is found
     positions: F64  # (R, 3)
     rotations: F64  # (R, 4)
     gap: Offsets  # (2 R rows) decaying offsets of the R positions and R rotations after a tracker is found again
-    trunk: F64  # (2, 3): the argument `trunk` of `follow_hands`
+    trunk: F64  # (2, 3) shift of the shoulders and twist of the spine toward hands that the arms do not reach
     calm: F64  # (R, 4, 3) filters of the body trackers: position, velocity, (1 when ready, 0, 0), angular velocity
     calm_rotations: F64  # (R, 4)
     body_positions: F64  # (R, 3) joint positions in the room that the body trackers measure
@@ -92,7 +92,7 @@ class User(NamedTuple):
     """State of the pose stage for the user's estimated feet (left, right)."""
 
     ankles: F64  # (2, 3)
-    moves: F64  # (2,) probability that the foot moves.
+    moves: F64  # (2,) probability that each foot moves
     share: F64  # (2, 2) smoothed share of each user's foot in the avatar's foot, and certainty that this foot stands
     stands: U8  # (2,)
 
@@ -140,11 +140,11 @@ def follow_user(
     user: Any, feet: Any, known: Any, contacts: Any, follow: float, certain_m: float, holds: bool, dt: float,
     estimated: Any, stands: Any,
 ) -> None:  # fmt: skip
-    """Compute the argument `estimated` (2, 6) of `post_step`, and set `stands` (2,) to which feet stand.
+    """Convert the user's feet to the argument `estimated` (2, 6) of `post_step`; write to `stands` which feet stand.
 
     `known` (2, 10) holds the numbers of a `FeetEstimate`, or no rows without an estimate. `follow` is the maximum share
     of the user's feet in the avatar's feet, and at an expected error of `certain_m` [m] this share is halved. If
-    `holds` is true, the estimate decides which feet stand, otherwise `contacts` decides.
+    `holds` is true, the estimate decides which feet stand; otherwise `contacts` (of the played motion) decides.
     """
     user, feet, decides = user[0], feet[0], holds and len(known) > 0
     share = damping_share(SHARE_HALFLIFE_S, dt)
@@ -158,7 +158,7 @@ def follow_user(
                 user.ankles[i, k] = known[i, 3 + k]
             user.moves[i] = known[i, 2]
         if decides:
-            # A foot with an uncertain estimate is released only if it very probably moves.
+            # If the estimate of the foot is uncertain, the foot is released only if it moves with a high probability.
             leaves = known[i, 0] < RELEASED_CONTACT and known[i, 2] > 0.5 + CALM * (1.0 - certain[i])
             user.stands[i] = not leaves if user.stands[i] else known[i, 0] > 0.5
     if decides:
@@ -194,8 +194,8 @@ def read_out(
 ) -> None:  # fmt: skip
     """Copy the pose of `body` to the float32 arrays of the published pose.
 
-    Row 0 of `flags` (2, 2) states which feet are in contact, row 1 which feet have reached their lock. `last` contains
-    positions and rotations of the previous pose. If `dt` is 0, `velocities` and `angular` stay as they are.
+    Row 0 of `flags` (2, 2) states which feet touch the floor, row 1 which feet have reached their locked place. `last`
+    contains the positions and rotations of the previous pose. If `dt` is 0, the velocities are not changed.
     """
     body, feet = body[0], feet[0]
     for j in range(len(positions)):
@@ -215,7 +215,7 @@ def read_out(
 def choose_targets(
     positions: Any, rotations: Any, state: Any, wanted: Any, p: Any, q: Any, good: Any
 ) -> None:
-    """Copy the poses of those `wanted` trackers that are not lost, are finite, and have a valid rotation."""
+    """Copy the poses of those `wanted` trackers that are not lost and have finite numbers and a valid rotation."""
     for r in range(len(state)):
         x, turn = quat.get3(positions, r), quat.get4(rotations, r)
         norm = math.sqrt(turn[0] ** 2 + turn[1] ** 2 + turn[2] ** 2 + turn[3] ** 2)
@@ -228,7 +228,7 @@ def choose_targets(
 
 @njit
 def blend(body: Any, s: Any, t: Any, new: Any, jumped: bool, dt: float) -> None:
-    """Set the local pose of `body` to the matched pose `new` (a `Source`) plus the remaining offsets."""
+    """Set the local pose of `body` to the matched pose `new` (a `Source`) plus the offsets from earlier jumps."""
     lost, lost_turn = (0.0, 0.0, 0.0), 0.0  # change of the root's velocity and turn rate at a jump
     if dt > 0.0:
         rate, turn = _root_rate(s, new.root, dt)
@@ -262,8 +262,8 @@ def _root_rate(s: Any, root: Any, dt: float) -> tuple[Vec, float]:
 
 @njit
 def _restart(s: Any, t: Any, new: Any, j: int, lost: Row, lost_turn: float, dt: float) -> None:
-    """Start the offset of joint `j` from the new motion to the old motion, which is extrapolated by `dt`."""
-    # A glitch in the data has a high velocity, which would increase the offset.
+    """After a jump, start the offset of joint `j` from the new clip to the old clip, which is extrapolated by `dt`."""
+    # The old motion's angular velocity is limited, because a glitch in the motion data would make the offset grow.
     w_old = quat.shortened(quat.get3(s.angular_velocities, j), FASTEST_TORSO if j <= HEAD else FASTEST_LIMB)
     q_old = quat.mul(quat.exp(quat.scale(w_old, dt)), quat.get4(s.rotations, j))
     x, v = decay_offset(s.offsets, j, t.kind, t.halflife, dt)
@@ -288,9 +288,9 @@ def _restart(s: Any, t: Any, new: Any, j: int, lost: Row, lost_turn: float, dt: 
 def follow_target(
     hold: Any, t: Any, role: int, seen: bool, p: Row, q: Row, base_p: Row, base_q: Row, dt: float
 ) -> tuple[Vec, Quat, float]:
-    """Return the target of a joint in the room, and the smoothed weight of the target.
+    """Return the room position and rotation that a tracker gives to a joint, and the smoothed weight of the tracker.
 
-    While the tracker is lost, the target moves with the joint whose pose is `base_p`, `base_q`.
+    While the tracker is lost, position and rotation move with another joint, whose pose is `base_p`, `base_q`.
     """
     w = hold.weight[role]
     if seen:
@@ -318,8 +318,8 @@ def follow_target(
 
 @njit
 def wear(tracker_p: Row, tracker_q: Row, device: Any) -> tuple[Vec, Quat]:
-    """Return the pose of the joint that carries a tracked device. `device` is the pose of the device in joint axes
-    (x, y, z, qw, qx, qy, qz)."""
+    """Return the pose of the joint on which a tracked device is mounted. `device` is the pose of the device in joint
+    axes (x, y, z, qw, qx, qy, qz)."""
     q = quat.normalize(quat.mul_inv(tracker_q, (device[3], device[4], device[5], device[6])))
     return quat.sub(tracker_p, quat.rotate(q, (device[0], device[1], device[2]))), q
 
@@ -393,7 +393,7 @@ def post_step(
             low_toe = quat.add(ankle, quat.rotate(foot, quat.get3(body.positions, LEFT_TOES + side * LEG_STRIDE)))
             toe = quat.mix(toe, (low_toe[0], low_toe[1], low_toe[2] - grounds[1 + side]), lw)
             stands = False
-        if w > 0.0:  # A foot with a tracker is not locked.
+        if w > 0.0:  # A foot with a tracker follows the tracker instead of a lock.
             p, q = quat.get3(hold.body_positions, role), quat.get4(hold.body_rotations, role)
             # A tracker on the shin measures the position of the ankle, but not the rotation of the foot.
             foot = quat.slerp(foot, q, w) if devices[role, 2] < SHIN_M else foot
@@ -421,8 +421,8 @@ def post_step(
 
 @njit
 def _least(a: float, b: float) -> float:
-    """Return the value between `a` and `b` that is nearest to 0, by which feet are shifted when the trunk bends;
-    bending on the spot moves the hips backward, but not the feet."""
+    """Return the value between `a` and `b` that is nearest to 0. The feet are shifted by this value when the trunk
+    bends, because bending on the spot moves the hips backward, but not the feet."""
     return 0.0 if a * b <= 0.0 else (a if abs(a) < abs(b) else b)
 
 
@@ -458,8 +458,8 @@ def _target(
     body: Any, hold: Any, t: Any, role: int, base: int, trackers: Any, rotations: Any, seen: Any, devices: Any,
     dt: float,
 ) -> tuple[Vec, Quat, float]:  # fmt: skip
-    """Return target position, target rotation and weight for the joint that carries a device. While the device is lost,
-    the target moves with the joint `base`."""
+    """Return target position, target rotation and weight of the joint on which a device is mounted. While the device is
+    lost, the target moves with the joint `base`."""
     p, q = wear(quat.get3(trackers, role), quat.get4(rotations, role), devices[role])
     base_p, base_q = quat.get3(body.room_positions, base), quat.get4(body.room_rotations, base)
     return follow_target(hold, t, role, seen[role] != 0, p, q, base_p, base_q, dt)

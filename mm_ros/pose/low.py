@@ -24,38 +24,38 @@ from mm_ros.tracking.bend import Bend
 
 # Lowest and highest position of the hips, divided by the height of the hips while standing.
 LOWEST_HIPS, HIGHEST_HIPS = 0.11, 1.0
-# Minimum height of the hips in a squat or on the knees; lower hips would press the knees into the floor.
+# Minimum height of the hips in a squat or on the knees, as a share of their standing height.
 LOWEST_SQUAT = 0.3
-# A user begins to kneel when the hips are below `KNEELS_BELOW`, and stops when they are above `KNEELS_UNTIL`. A user
-# begins to lie when the hips are below `LIES_BELOW`, and stops when they are above `LIES_UNTIL`.
+# Heights of the hips, divided by their standing height: a user begins to kneel below `KNEELS_BELOW` and stops above
+# `KNEELS_UNTIL`, and begins to lie below `LIES_BELOW` and stops above `LIES_UNTIL`.
 KNEELS_BELOW, KNEELS_UNTIL, LIES_BELOW, LIES_UNTIL = 0.36, 0.44, 0.17, 0.25
 # If the hips are low and the trunk leans by more than `CRAWLING_LEAN` [rad], the user kneels, crawls or lies.
 CRAWLING_LEAN = 1.0
 KNEELS_S = 1.5  # A user kneels if the hips are low and calm for the time `KNEELS_S`, because a squat is shorter.
-# The trunk gets the whole estimated lean if the head is lowered by `BEND_FULL` times its standing height.
+# If the head is lowered by `BEND_FULL` times its standing height, the avatar's trunk gets the whole estimated lean.
 BEND_FULL = 0.05
 LEGS_HALFLIFE_S = 0.15  # Half-life with which the legs change their posture.
-# The feet of a procedural leg pose stay in place until they are more than `FEET_SLACK_M` from their target.
+# The feet of a sitting, kneeling or lying avatar stay in place within `FEET_SLACK_M` of their target.
 FEET_HALFLIFE_S, FEET_SLACK_M = 0.2, 0.05
-# The pelvis takes `HIPS_SHARE` of the lean of the trunk until the body lies, and the spine takes the rest.
+# The pelvis pitches by `HIPS_SHARE` of the trunk's lean until the body lies, and the spine bends by the rest.
 HIPS_SHARE = 0.5
-# Heights of knee and ankle above the floor for a leg with the length `LEG_M` [m].
+# Heights of the knee and of the ankle above the floor of a user who kneels or lies [m].
 KNEE_ON_FLOOR, KNEELING_ANKLE, LYING_ANKLE = 0.06, 0.085, 0.10
 KNEELING_PITCH, PRONE_PITCH, SUPINE_PITCH = 1.35, 1.2, -1.2  # Pitch of the foot [rad], positive if the toes point down.
-LEG_M = 0.82  # The heights of knee and ankle hold for a leg with the length `LEG_M`.
-TURNED_OVER = 3.0  # With larger values of `TURNED_OVER`, the legs of a lying user turn over earlier than the trunk.
+LEG_M = 0.82  # Leg length for which the heights of knee and ankle above are given.
+TURNED_OVER = 3.0  # Factor by which the legs of a lying user turn over faster than the trunk.
 
 SIT, KNEEL, LIE = range(3)
 
 
 class Low(NamedTuple):
-    """Low posture of one step, and the positions of its procedural feet."""
+    """Posture of a user who bends, sits, kneels or lies in one step, and the positions of the feet in this posture."""
 
     # (3,) lean of the trunk [rad], negative if the user lies on the back; weight of this lean; and the side on which
     # the user lies, from 1 (on the front) to −1 (on the back)
     lean: F64
     legs: F64  # (3,) weights of the postures SIT, KNEEL and LIE
-    feet: F64  # (2, 5) position of the ankle in the room, pitch of the foot, and 1 if both are set
+    feet: F64  # (2, 5) ankle in the room (x, y, z), pitch of the foot, and 1 if both are set
 
 
 def make_low() -> Low:
@@ -87,7 +87,7 @@ class LowPosture:
         self._bend.forget_place()
 
     def step(self, dt: float, frame: TrackerFrame, head: Vec, yaw: float, ground: float, allowed: bool) -> Low:
-        """Estimate the low posture of the user.
+        """Estimate whether the user bends, sits, kneels or lies, and by how much the trunk leans.
 
         `head` is the position of the head joint in the room, `yaw` the facing, and `ground` the height of the floor
         [m]. `allowed` is true if the head is tracked and no body tracker determines the hips.
@@ -122,7 +122,7 @@ class LowPosture:
         return -lean if self._bend.on_back < 0.0 else lean
 
     def _choose(self, hips: float, lying: float, lean: float) -> None:
-        """Choose the posture of the legs.
+        """Choose whether the legs sit, kneel, lie, or follow the played motion.
 
         `hips` is the height of the hips divided by their standing height. `lying` is the lean of the trunk [rad] if the
         user lies, and `lean` is the lean of the trunk [rad] if the user does not lie.
@@ -143,7 +143,7 @@ class LowPosture:
 
 @njit
 def bend_trunk(body: Any, low: Any) -> None:
-    """Pitch pelvis and spine until the line from hips to head has the lean of the low posture. The spine of a lying
+    """Pitch pelvis and spine until the line from hips to head has the estimated lean. The spine of a lying
     body stays straight."""
     lean, weight = low.lean[0], low.lean[1]
     share = HIPS_SHARE + (1.0 - HIPS_SHARE) * low.legs[2]
@@ -185,7 +185,7 @@ def own_lean(low: Any) -> float:
 def low_foot(
     body: Any, feet: Any, lengths: Any, low: Any, side: int, ground: float, dt: float
 ) -> tuple[Vec, Quat, float]:
-    """Return the position of the ankle, the rotation of the foot and the weight of the procedural pose of one leg."""
+    """Return the ankle position, the foot rotation and the weight of the sitting, kneeling or lying pose of one leg."""
     whole = low.legs[0] + low.legs[1] + low.legs[2]
     if whole <= 0.0:
         low.feet[side, 4] = 0.0

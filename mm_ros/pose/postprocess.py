@@ -52,10 +52,10 @@ __all__ = ["PostSettings", "PostStage"]
 
 WARM_UP_NS = 11_111_111
 GROUND_HALFLIFE_S = 0.15  # Half-life with which the height of the root follows uneven ground.
-NO_FEET = np.zeros((0, 10))  # `NO_FEET` replaces the numbers of a `FeetEstimate` if the user's feet are unknown.
+NO_FEET = np.zeros((0, 10))  # Argument of the kernel if the user's feet are unknown.
 # `NO_FEET` is read-only, because a writable array would need another compiled version of the kernel.
 NO_FEET.flags.writeable = False
-# Half-lives with which the estimated head height of a seated user rises and falls.
+# Half-lives with which the estimated usual head height of a seated user rises and falls.
 SITTING_UP_HALFLIFE_S, SITTING_DOWN_HALFLIFE_S = 0.5, 20.0
 
 
@@ -81,7 +81,7 @@ class PostStage:
     @settings.setter
     def settings(self, settings: PostSettings) -> None:
         self._settings, (self._tuning, _) = settings, packed(tuning(settings))
-        # `_wanted` states for each role whether the settings use the tracker with this role.
+        # `_wanted` states for each role (head, waist, …) whether the pose follows the tracker with this role.
         self._wanted: NDArray[np.bool_] | None = None
 
     def set_calibration(self, calibration: Calibration) -> None:
@@ -103,7 +103,7 @@ class PostStage:
             )
 
     def use_skeleton(self, skeleton: Skeleton) -> bool:
-        """Use another skeleton from the next step on, without a reset, and return True. If other bones than those of
+        """Use another `skeleton` from the next step on, without a reset, and return True. If other bones than those of
         the arms differ, do nothing and return False."""
         others = [j for j in range(len(skeleton)) if j not in ARM_BONES]
         old = self.skeleton
@@ -121,7 +121,7 @@ class PostStage:
         rest = default_skeleton()
         rest = rest.scaled(self.skeleton.head_height / rest.head_height)
         moved = (rest.rest_positions() - self.skeleton.rest_positions()).astype(np.float64)
-        # Knees and feet are corrected in height only, because the legs of the two skeletons differ in length.
+        # At knees and feet, only the device's height is converted, because the legs of both skeletons differ in length.
         on_trunk = role in (WAIST_ROLE, CHEST_ROLE)
         shift = moved[joint] - moved[HEAD] if on_trunk else np.array([0.0, 0.0, moved[joint, 2]])
         return np.concatenate([mounting[:3] + shift, mounting[3:]])
@@ -137,7 +137,7 @@ class PostStage:
         self._memory, views = zip(*map(packed, states), strict=True)
         self._body, self._source, self._new, self._hold, self._feet, _ = views
         self._low.reset()
-        self._last: AvatarPose | None = None  # last pose, without the offset of the fade-in
+        self._last: AvatarPose | None = None  # last pose, without the offset of the fade after a restart
         self.published: AvatarPose | None = None
         self._stretch = (0, 0)
         self._ground: float | None = None
@@ -148,8 +148,8 @@ class PostStage:
         self._fade.declare()
 
     def step(self, matched: AvatarPose, trackers: TrackerFrame | None = None, wait: bool = False) -> AvatarPose:
-        """Blend a matched pose, and put its head, hands and feet in place. Without `trackers`, the limbs follow the
-        played motion.
+        """Return the published pose: the matched pose, blended after jumps, with head, hands and feet put in place.
+        Without `trackers`, the limbs follow the played motion.
 
         If `wait` is true and the pose `former` of the constructor is near the new pose, `step` returns `former` again.
         """
@@ -158,7 +158,7 @@ class PostStage:
             return self.published
         if judged.verdict == RESET:
             self._forget()
-        # After a gap the whole body fades in; limbs that also moved toward their trackers would be too fast.
+        # After a gap the whole body is faded; an additional blend of the limbs to their trackers would be too fast.
         elif judged.verdict == HOLD:
             sitting = self._sitting
             self._forget()
@@ -283,6 +283,6 @@ class PostStage:
     def warm_up(self, matched: AvatarPose) -> None:
         for i in range(2):  # The velocities of the joints are computed only from the second step on.
             again = replace(matched, stamp_ns=matched.stamp_ns + i * WARM_UP_NS)
-            # Read-only arrays compile the same version of the kernel as the arrays of received messages.
+            # Arrays of received messages are read-only, too, so that the same version of the kernel is compiled.
             self.step(frozen(again), frozen(TrackerFrame(again.stamp_ns)))
         self.reset()

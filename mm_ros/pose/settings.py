@@ -12,7 +12,7 @@ from mm_ros.pose.inertialize import QUINTIC, SPRING
 
 @dataclass(frozen=True)
 class PostSettings(Settings):
-    """Parameters of the pose stage."""
+    """Parameters of the pose stage, which corrects the matched pose."""
 
     blend: str = setting(
         "spring", "Curve by which the offset decays after a jump between clips: that of a critically damped `spring`, "
@@ -99,7 +99,7 @@ class PostSettings(Settings):
 
 
 class Tuning(NamedTuple):
-    """Settings of the pose stage as plain numbers, with angles in radians."""
+    """Settings of the pose stage as numbers for compiled code, with angles in radians."""
 
     kind: int
     halflife: float

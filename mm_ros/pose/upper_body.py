@@ -34,7 +34,7 @@ from mm_ros.maths.springs import damping_share
 
 TORSO_STOP = LEFT_SHOULDER  # The joints from the spine to the head have indices below `TORSO_STOP`.
 
-NECK_SHARE = 0.4  # The neck takes `NECK_SHARE` of a turn of the head.
+NECK_SHARE = 0.4  # Share of the head's turn relative to the played motion that the neck takes.
 # The spine twists if the head turns by more than `COMFORTABLE_TURN` [rad] relative to the played motion.
 COMFORTABLE_TURN = 0.9
 # The spine takes `SPINE_TURN_SHARE` of the head's turn beyond `COMFORTABLE_TURN`, and turns by at most
@@ -42,36 +42,36 @@ COMFORTABLE_TURN = 0.9
 SPINE_TURN_SHARE, SPINE_TURN_LIMIT = 0.7, 0.7
 BACKWARD = 0.9  # The twist of the spine fades out when the turn of the head is within `BACKWARD` [rad] of 180°.
 COMFORTABLE_SHIFT = 0.08  # People shift their hips by up to `COMFORTABLE_SHIFT` [m], and lean to reach farther.
-LEAN_SHARE = 0.5  # The torso leans for `LEAN_SHARE` of the distance beyond `COMFORTABLE_SHIFT`.
+LEAN_SHARE = 0.5  # Share of the distance beyond `COMFORTABLE_SHIFT` for which the torso leans.
 
 # The height of the hips changes by at most `HEIGHT_CORRECTION` [m] to compensate for the lean of the trunk.
 HEIGHT_CORRECTION = 0.03
-# Half-lives of the filters on the horizontal shift of the hips and on their height.
+# Half-lives of the tremor filters on the horizontal position of the hips and on their height.
 HIPS_HALFLIFE_S, HIPS_HEIGHT_HALFLIFE_S = 0.06, 0.025
 
 STRAIGHT_LEG = 0.95  # Maximum distance from hip to ankle of a standing user, as a share of the leg's length.
-UPRIGHT = 0.995  # The torso is upright if the cosine of its lean exceeds `UPRIGHT`.
-STRAIGHTENED = 0.6  # Maximum rotation of the spine toward upright [rad].
+UPRIGHT = 0.995  # The spine is straightened at most until the cosine of the torso's lean is `UPRIGHT`.
+STRAIGHTENED = 0.6  # Maximum rotation by which the spine is straightened [rad].
 REACH_ZONE = 0.008  # The arm stretches ever more slowly within `REACH_ZONE` [m] of its full length.
-SHARPEST_ELBOW = 2.65  # rad
+SHARPEST_ELBOW = 2.65  # Maximum bend of the elbow [rad].
 ELBOW_ON_FLOOR = 0.05  # Minimum height of an elbow joint above the floor [m].
-OUTWARD_SHARE = 0.3  # With larger values of `OUTWARD_SHARE`, an elbow near the floor moves more outward.
+OUTWARD_SHARE = 0.3  # Larger values move an elbow near the floor farther outward.
 # The shoulder moves toward a hand that is farther away than `CLAVICLE_START` times the arm's length.
 CLAVICLE_START = 0.9
-CLAVICLE_LIMIT = 0.6  # rad
+CLAVICLE_LIMIT = 0.6  # Maximum rotation of the collar bone [rad].
 TRUNK_START = 0.94  # The trunk moves toward a hand that is farther away than `TRUNK_START` times the arm's length.
 # Maximum twist of the spine [rad] and maximum shift of the shoulders [m] toward a hand that the arm does not reach.
 TRUNK_TWIST_LIMIT, TRUNK_SHIFT_LIMIT = 0.2, 0.05
 # Half-lives of the trunk's motion toward a hand that the arm does not reach, and of the trunk's return.
 TRUNK_HALFLIFE_S, TRUNK_RETURN_S = 0.06, 0.4
-# The shoulder sinks by `CLAVICLE_DOWN` of the distance by which it would rise, because shoulders rise more easily.
+# Toward a low hand, the shoulder moves down by `CLAVICLE_DOWN` of its motion up toward a high hand.
 CLAVICLE_DOWN = 0.55
 FOREARM_TWIST_LIMIT = 1.5  # Maximum twist of the forearm in both directions [rad].
 # Maximum angles of the wrist: `WRIST_BEND_LIMIT` toward the palm or the back of the hand, `WRIST_SIDE_LIMIT` toward the
 # thumb or the little finger [rad].
 WRIST_BEND_LIMIT, WRIST_SIDE_LIMIT = 1.4, 0.7
 
-WRIST_SEARCH_STEPS = 24  # Maximum number of iterations to find the position of the wrist.
+WRIST_SEARCH_STEPS = 24  # Maximum number of iterations to find the place of the wrist.
 
 
 @njit
@@ -81,9 +81,9 @@ def place_head(
 ) -> Vec:  # fmt: skip
     """Move hips, spine, neck and head so that the head reaches its target, and return the shift of the hips.
 
-    The hips follow a filtered target, and the spine bends by about one degree for the remaining fast motion. `track` is
-    the state of the filter of the hips, and `trunk` the state of `follow_hands`. `leaning` is the share of the lean
-    toward the headset that is applied.
+    The hips follow a filtered target, and the spine bends by about one degree to follow fast motion of the head.
+    `track` is the state of the filter on the hips, and `trunk` is the motion of the trunk toward hands
+    (`follow_hands`). `leaning` is the share of the lean toward the headset that is applied.
     """
     matched_neck = quat.get4(body.room_rotations, NECK)
     matched_head = quat.get4(body.room_rotations, HEAD)
@@ -105,7 +105,7 @@ def place_head(
         missing = _turn_head(body, neck, goal, target)
         _lean(body, missing, upright, lean_limit)
     _turn_head(body, neck, goal, target)
-    if leaning < 1.0:  # The lean of a trunk that is far from upright also changes the height of the head.
+    if leaning < 1.0:  # If the trunk is far from upright, its lean has also changed the height of the head.
         missing = _turn_head(body, neck, goal, target)
         hips = quat.get3(body.room_positions, HIPS)
         rise = min(max(missing[2], -HEIGHT_CORRECTION), HEIGHT_CORRECTION)
@@ -129,7 +129,7 @@ def follow_hands(body: Any, lengths: Any, trunk: Any, wrists: Any, weights: Any,
     """Compute how far the trunk follows hands that the arms do not reach.
 
     Row 0 of `trunk` is the shift of the shoulders relative to the head [m], and the first number of row 1 is the twist
-    of the spine [rad]. The next step of the pose stage applies `trunk`, which saves an iteration.
+    of the spine [rad]. The next step of the pose stage applies `trunk`, so that the present step need not be repeated.
     """
     axis = torso_axis(body)
     neck = quat.get3(body.room_positions, NECK)
@@ -161,7 +161,7 @@ def follow_hands(body: Any, lengths: Any, trunk: Any, wrists: Any, weights: Any,
 
 @njit
 def _turn_head(body: Any, neck: Row, head: Row, target: Row) -> Vec:
-    """Set the rotations of neck and head, and return the vector from the head joint to the target of the head."""
+    """Set the rotations of neck and head, and return the vector from the head joint to its target position."""
     turn_joint(body, NECK, neck)
     turn_joint(body, HEAD, head)
     update_room(body, HEAD, TORSO_STOP)
@@ -172,7 +172,7 @@ def _turn_head(body: Any, neck: Row, head: Row, target: Row) -> Vec:
 def follow_calmly(track: Any, goal: Row, dt: float) -> Vec:
     """Filter the target `goal` of the hips to damp tremor, without lag at constant velocity.
 
-    The rows of `track` are the filtered position, its rate, and a row that begins with 1 if both are set.
+    `track` has the rows: filtered position, its rate, and (1 after the first call, 0, 0).
     """
     if track[2, 0] == 0.0 or dt <= 0.0:
         if track[2, 0] == 0.0:
@@ -224,8 +224,8 @@ def bend_spine(body: Any, whole: Row) -> None:
 def straighten(body: Any, feet: Any, lengths: Any, head: float, standing: float) -> None:
     """Straighten the spine so that the head of a standing user reaches the height `head` without stretched legs.
 
-    While a user stands up, the played motion is still bent. If only the hips were lifted until the head reaches the
-    headset, the heels would rise. `standing` is the certainty that both of the user's feet stand.
+    While a user stands up, the trunk of the played motion is still bent. If only the hips were lifted until the head
+    reaches the headset, the heels would rise. `standing` is the certainty that both of the user's feet stand.
     """
     legs = lengths[0, 2] + lengths[0, 3]
     highest = feet.rest[0, 1] + STRAIGHT_LEG * legs - body.positions[LEFT_UPPER_LEG, 2]
@@ -246,7 +246,7 @@ def straighten(body: Any, feet: Any, lengths: Any, head: float, standing: float)
 def _twist_spine(body: Any, turn: Row) -> None:
     axis = torso_axis(body)
     asked = quat.twist(turn, axis)
-    # The direction of a turn by 180° is ambiguous, so the twist of the spine fades out toward 180°.
+    # A turn of the head by 180° may be to the left or to the right, so the twist of the spine fades out toward 180°.
     known = min((math.pi - abs(asked)) / BACKWARD, 1.0)
     beyond = SPINE_TURN_SHARE * max(abs(asked) - COMFORTABLE_TURN, 0.0) * known
     if beyond > 0.0:
@@ -255,8 +255,8 @@ def _twist_spine(body: Any, turn: Row) -> None:
 
 @njit
 def _height(body: Any) -> float:
-    """Return the motion of the head per radian of spine bend [m/rad], which is the mean distance of the head from the
-    three joints that bend."""
+    """Return by how much the head moves per radian of spine bend [m/rad]: the mean distance of the head from the three
+    joints that bend."""
     head, out = quat.get3(body.room_positions, HEAD), 0.0
     for j in (SPINE, CHEST, UPPER_CHEST):
         out += quat.norm(quat.sub(head, quat.get3(body.room_positions, j))) / 3.0
@@ -296,7 +296,7 @@ def _lean(body: Any, missing: Row, upright: Row, limit: float) -> None:
 def place_hand(
     body: Any, lengths: Any, side: int, target: Row, rotation: Row, grip: Row, weight: float, ground: float
 ) -> None:
-    """Move one arm (`side` 0 left, 1 right) so that its wrist has a target pose in the room.
+    """Move one arm (`side` 0 left, 1 right) so that its wrist gets a given pose in the room.
 
     `grip` is the controller's position in hand axes. If the limits of the wrist turn the hand away from `rotation`, the
     wrist moves so that the controller stays in the hand. Elbows stay above the floor, whose height is `ground` [m].
@@ -318,7 +318,7 @@ def place_hand(
         wrist_again = quat.sub(held, quat.rotate(got, grip))
         if quat.norm(quat.sub(wrist_again, wrist)) < 5e-4:
             break
-        if step % 8 == 7:  # The next iteration begins at the rotation that the wrist allows, to prevent an oscillation.
+        if step % 8 == 7:  # The next iteration starts from the hand rotation that the wrist allows.
             asked = got
         wrist = quat.mix(wrist, wrist_again, 0.6)  # Larger steps would cause an oscillation at the limits of the wrist.
     if weight < 1.0:
@@ -374,12 +374,12 @@ def _solve_arm(
         out = _raised(out, u, outward, (ground + ELBOW_ON_FLOOR - elbow[2]) / quat.dot(quat.sub(elbow, shoulder), out))
         elbow = corner(shoulder, end, out, first, second)
     normal = quat.cross(out, u)
-    hinge = (0.0, 0.0, 2.0 * side - 1.0)  # axis of the elbow in the rest pose
+    hinge = (0.0, 0.0, 2.0 * side - 1.0)  # rotation axis of the elbow in the rest pose
     a, b = quat.get3(body.positions, lower), quat.get3(body.positions, hand)
     rest_a, rest_b = quat.unit(a, (0.0, 1.0, 0.0)), quat.unit(b, (0.0, 1.0, 0.0))
     turn_joint(body, upper, quat.aligning(rest_a, hinge, quat.unit(quat.sub(elbow, shoulder), u), normal))
     forearm = quat.aligning(rest_b, hinge, quat.unit(quat.sub(end, elbow), u), normal)
-    # The forearm twists with the palm, because the wrist itself hardly twists.
+    # The forearm twists with the palm, because a wrist bends but hardly twists.
     turned = quat.inv_mul(forearm, rotation)
     twist = min(max(quat.twist(turned, rest_b), -FOREARM_TWIST_LIMIT), FOREARM_TWIST_LIMIT)
     forearm = quat.normalize(quat.mul(forearm, quat.about(rest_b, twist)))
@@ -394,7 +394,7 @@ def _solve_arm(
 @njit
 def _raised(out: Row, u: Row, outward: Row, rise: float) -> Vec:
     """Turn the unit vector `out` about the perpendicular unit vector `u`, so that the z of `out` grows by `rise` or to
-    its maximum. An elbow straight below the arm turns outward."""
+    its maximum. An elbow that is straight below the arm turns outward."""
     up = quat.across((0.0, 0.0, 1.0), u)
     highest = quat.norm(up)
     if highest < 1e-3:
