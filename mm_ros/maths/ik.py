@@ -43,7 +43,7 @@ def lifted_corner(
 ) -> Vec:
     """Return the normal of the plane of a limb whose middle joint must not be lower than `lowest` [m].
 
-    The limb rotates about the line root–end by the smallest such angle, towards `outward` if its plane is vertical.
+    The limb rotates about the line root–end as little as possible, and towards `outward` if its plane is vertical.
     """
     line = quat.unit(quat.sub(end, root), (0.0, 0.0, -1.0))
     centre = corner(root, end, (0.0, 0.0, 0.0), first, second)
@@ -71,8 +71,8 @@ def bend_limits(first: float, second: float, sharpest: float) -> float:
 def swung_normal(root: Row, end: Row, hinge: Row, target: Row) -> Vec:
     """Return the unit normal of a limb's plane after the shortest rotation of the limb that points it to `target`.
 
-    The vector `hinge` is the present rotation axis of the middle joint. The joint positions are not used,
-    because the joints of a straight limb define no plane, and a blend may have bent the middle joint sideways.
+    The vector `hinge`, the present rotation axis of the middle joint, is used instead of the joint positions, because
+    the joints of a straight limb define no plane, and a blend may have bent the middle joint sideways.
     """
     line = quat.unit(quat.sub(end, root), (0.0, 0.0, -1.0))
     new_line = quat.unit(quat.sub(target, root), line)
@@ -86,9 +86,9 @@ def bend_two(
 ) -> tuple[Quat, Quat, Vec]:
     """Bend a limb so that its end is at `target`, which must be in reach.
 
-    Return the rotations of both bones and the position of the middle joint, in the room. `first_bone`, `second_bone`
-    and the hinge `axis` are vectors in the axes of the joints. The unit vector `normal` is the direction of the hinge
-    in the room, perpendicular to the line root–target. The limb bends about `normal` by a positive angle.
+    Return the rotations of both bones and the position of the middle joint, in the room. The vectors `first_bone`,
+    `second_bone` and `axis` (of the hinge) are in the axes of their joints. The unit vector `normal` is the direction
+    of the hinge in the room, normal to the line root–target. The limb bends about `normal` by a positive angle.
     """
     first, second = quat.norm(first_bone), quat.norm(second_bone)
     line = quat.unit(quat.sub(target, root), (0.0, 0.0, -1.0))

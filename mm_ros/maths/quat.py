@@ -191,7 +191,7 @@ def between(a: Row, b: Row) -> Quat:
 
 @njit
 def share(q: Row, part: float) -> Quat:
-    """Multiply the angle of the rotation `q` (the shorter arc) by `part`."""
+    """Return the rotation `q` with its angle (along the shorter arc) multiplied by `part`."""
     return exp(scale(log(q), part))
 
 
@@ -241,7 +241,7 @@ def aligning(bone: Row, side: Row, to_bone: Row, to_side: Row) -> Quat:
 def forward_kinematics(
     parents: Any, local_positions: Any, local_rotations: Any, positions: Any, rotations: Any
 ) -> None:
-    """Write the room poses of all joints to `positions` and `rotations`; row 0 must contain the pose of the root."""
+    """Compute the poses of all joints in the room as `positions` and `rotations`, whose row 0 must hold the root."""
     for j in range(1, len(parents)):
         k = parents[j]
         q = get4(rotations, k)

@@ -97,7 +97,7 @@ def wrap_angle(a: Any) -> Any:
 
 
 def forward_kinematics(parents: Array, positions: Array, rotations: Array) -> tuple[Array, Array]:
-    """Convert positions (…, J, 3) and rotations (…, J, 4) from parent axes to the room; joint 0 must be in the room."""
+    """Convert joint positions (…, J, 3) and rotations (…, J, 4) from parent axes to the room, except for joint 0."""
     p, q = positions.copy(), rotations.copy()
     for j in range(1, len(parents)):
         k = parents[j]

@@ -37,7 +37,7 @@ def savitzky_golay(values: Array, window: int, order: int = 3) -> Array:
     half = window // 2
     t = np.arange(-half, half + 1) / half
     basis = np.vander(t, order + 1, increasing=True)
-    fit = np.linalg.pinv(basis)  # matrix that maps the values in a window to the coefficients of a polynomial
+    fit = np.linalg.pinv(basis)  # matrix that maps the values in a window to the polynomial fitted to them
     flat = values.reshape(len(values), -1)
     out = np.empty_like(flat)
     kernel = fit[0][::-1]
@@ -55,7 +55,7 @@ def continuous(q: Array) -> Array:
 
 
 def catmull_rom(points: Sequence[Array], t: Array) -> Array:
-    """Interpolate by a Catmull–Rom spline through four points, from the second (t = 0) to the third (t = 1)."""
+    """Interpolate between the second (t = 0) and the third (t = 1) of four points by a Catmull–Rom spline."""
     before, a, b, after = points
     return a + t / 2 * (b - before + t * (2 * before - 5 * a + 4 * b - after + t * (3 * (a - b) + after - before)))
 

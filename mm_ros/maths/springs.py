@@ -4,8 +4,8 @@ One step of duration dt [s] gives the same result as two steps of half this dura
 dt ≤ 0. `halflife` [s] is the time in which a value covers about half of the distance to its goal. All functions accept
 numbers and arrays, except `decay3`, which takes and returns tuples of three numbers.
 
-The springs are those of the article "Spring-It-On" by Holden, and of equations 3.27 and 3.28 in the thesis of Ponton
-2022 with w = 2 ln 2 / halflife.
+The equations of the springs are those in the article "Spring-It-On" by Holden, and equations 3.27 and 3.28 in the
+thesis of Ponton 2022 with w = 2 ln 2 / halflife.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mm_ros.maths import quat
 from mm_ros.maths.jit import njit
 from mm_ros.maths.quat import Row, Vec
 
-SHORTEST_S = 1e-6  # minimum half-life [s]; avoids a division by zero
+SHORTEST_S = 1e-6  # minimum half-life of springs and dampers [s], which avoids a division by zero
 LN2 = 0.6931471805599453  # natural logarithm of 2
 
 
@@ -40,9 +40,9 @@ def damp(x: Any, goal: Any, halflife: float, dt: float) -> Any:
 
 @njit
 def factors(halflife: float, dt: float) -> tuple[float, float, float, float]:
-    """Return the coefficients of a spring step towards 0: x' = xx·x + xv·v and v' = vx·x + vv·v."""
+    """Return (xx, xv, vx, vv) of a spring step towards 0: the new x is xx·x + xv·v, and the new v is vx·x + vv·v."""
     y = _stiffness(halflife)
-    t = min(max(dt, 0.0), 700.0 / y)  # the limit of the time t avoids an underflow of exp(−y t)
+    t = min(max(dt, 0.0), 700.0 / y)  # t is limited, because exp(−y t) underflows for large t
     e = math.exp(-y * t)
     return (e * (1.0 + y * t), e * t, -e * y * y * t, e * (1.0 - y * t))
 

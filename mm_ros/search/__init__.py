@@ -47,10 +47,10 @@ def make_engine(
 ) -> Engine:
     """Create a search engine for the normalized features (N, D) of a database; the arrays may be memory-mapped.
 
-    `range_starts` and `range_stops` hold the first frame of each clip and the frame after its last frame. `arrays` is a
-    stored index from `Engine.to_arrays`. The engine uses a stored index that was made from the same data, and otherwise
-    builds a new index. The index is optimized for `usual_weights`; other weights give exact results too, but more
-    slowly.
+    `range_starts` and `range_stops` hold the first frame of each clip and the frame after its last frame. `arrays`
+    holds a stored index, as returned by `Engine.to_arrays`. The engine uses the stored index if it was made from the
+    same data, and otherwise builds a new one. The index is optimized for `usual_weights`; other weights give exact
+    results too, but more slowly.
     """
     if name not in ENGINES:
         raise MmRosError(f"search engine '{name}' does not exist. Engines: {', '.join(ENGINES)}")

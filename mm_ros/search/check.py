@@ -1,7 +1,7 @@
 """Validation of a stored search index, because compiled code uses its numbers as array indices without bounds checks.
 
-Wrong frame numbers, child numbers, levels or sizes would cause access outside the arrays. Codes and tags are not
-checked, because wrong ones only cause wrong results; the checksums of the file detect damage (base/checksums.py).
+Wrong frame numbers, node numbers or sizes in an index would cause access outside the arrays. Codes and tags in an index
+are not checked, because wrong ones only cause wrong results; checksums detect damage (base/checksums.py).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from mm_ros.search.tree.sift import WORDS
 from mm_ros.search.tree.simd import LANES
 from mm_ros.search.tree.tree import LEVELS, NO_FRAME, TreeIndex
 
-TOP_BLOCKS = 16  # maximum number of blocks in the top level of a search tree; with more blocks it gets another level
+TOP_BLOCKS = 16  # maximum number of blocks in the top level of a search tree; if there are more, a level is added
 Shapes = dict[str, tuple[type[np.generic], tuple[int, ...]]]
 
 
 def tree_links(leaves: int, columns: int) -> tuple[I32, I32]:
     """Return the arrays `children` and `top` of a `TreeIndex` with a given number of leaves and columns."""
-    counts = [leaves]  # number of children in each level of the tree
+    counts = [leaves]  # number of nodes in each level of the tree, beginning with the leaves
     while True:
         blocks = -(-counts[-1] // LANES)
         if blocks <= TOP_BLOCKS:

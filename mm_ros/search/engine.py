@@ -87,7 +87,7 @@ _ENTRIES = {search_at: _SEARCH_SIGNATURE, batch_at: _BATCH_SIGNATURE}
 
 
 def _compile_once() -> None:
-    """Compile for one signature only, so that other types raise TypeError instead of causing a slow compilation."""
+    """Compile functions for one signature, so that other types raise TypeError without a slow compilation."""
     for function, signature in _ENTRIES.items():
         if COMPILED and not function.signatures:  # type: ignore[attr-defined]
             function.compile(signature)  # type: ignore[attr-defined]
@@ -108,7 +108,7 @@ class Engine:
         self._seal = stored_seal
         self.corpus = corpus
         self.index = index
-        self._masks: dict[tuple[int, int, int], bool] = {}  # whether any frame matches a mask, by its bits
+        self._masks: dict[tuple[int, int, int], bool] = {}  # key: bits of a mask; value: whether any frame matches
         self._table = np.zeros(TABLE_SIZE, np.int64)
         tables: dict[str, Callable[[Any], list[int]]] = {"tree": tree_table, "boxes": boxes_table}
         index_table = tables[name](index) if name in tables else []
@@ -206,7 +206,7 @@ class Engine:
         matching it is too slow, because it computes the cost of every frame.
         """
         query, w = _floats("query", query_normalized), _floats("weights", weights)
-        self.search(query, w, mask=mask)  # `search` raises MmRosError for invalid arguments
+        self.search(query, w, mask=mask)  # this search only checks the arguments
         wanted = np.zeros(len(self.corpus.features), np.bool_)
         for start, stop in zip(self.corpus.starts, self.corpus.searchable_stops, strict=True):
             wanted[start:stop] = True
@@ -241,14 +241,14 @@ class Engine:
         self.search_batch(query[None], weights)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays of the index by name, for a file; `make_engine` can use the stored arrays later."""
+        """Return the arrays of the search index by name, to store them in a file for `make_engine`."""
         if not self.index:
             return {}
         return {**self.index._asdict(), SEAL: seal(self.name, self.corpus) if self._seal is None else self._seal}
 
     @property
     def memory_bytes(self) -> int:
-        """Size of the index in bytes, without the features."""
+        """Size of the search index in bytes, without the features."""
         return sum(a.nbytes for a in self.index or ())
 
     def _explain(self, code: int, query: Any, weights: Any, mask: Mask | None) -> None:
@@ -290,7 +290,7 @@ def _floats(name: str, values: Any) -> F32:
         out = np.ascontiguousarray(values, np.float32)
     except (TypeError, ValueError):
         raise MmRosError(f"{name} must be numbers, came {values!r}") from None
-    if not out.flags.writeable:  # the compiled functions accept writable arrays only
+    if not out.flags.writeable:  # compiled functions accept only writable arrays, so a read-only array is copied
         out = out.copy()
     if np.ndim(values) != 1:
         raise MmRosError(f"{name} must be one row of numbers, came shape {np.shape(values)}")

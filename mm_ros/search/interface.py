@@ -23,7 +23,7 @@ I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
 
-# Maximum of the argument `bound` of a search; a search with an infinite `bound` could return padding rows.
+# Maximum of the argument `bound` of a search; with an infinite bound, a search could return rows of padding.
 LARGEST = np.float32(np.finfo(np.float32).max)
 NONE = -1  # frame number that a search returns if no frame costs less than the bound
 BAD_LENGTH, BAD_QUERY, BAD_WEIGHT, BAD_BOUND, BAD_CURRENT = -2, -3, -4, -5, -6
@@ -129,7 +129,7 @@ def bad_input(dimensions: int, query: F32, weights: F32, bound: float) -> int:
         return BAD_LENGTH
     query_sum = np.float32(0)
     for c in range(dimensions):
-        query_sum += query[c] - query[c]  # NaN − NaN and ∞ − ∞ are NaN, so the sum is 0 for valid queries only
+        query_sum += query[c] - query[c]  # the sum is 0 if all numbers are finite, otherwise NaN
         if not (weights[c] >= 0 and weights[c] <= LARGEST):
             return BAD_WEIGHT
     if query_sum != 0:
@@ -139,7 +139,7 @@ def bad_input(dimensions: int, query: F32, weights: F32, bound: float) -> int:
 
 @njit(inline="always", **LEAN)
 def frame_cost(features: F32, query: F32, weights: F32, frame: int) -> Any:
-    """Return the cost of a frame, to which the cost that a search engine returns must be bit-identical."""
+    """Return the reference cost of a frame; every search engine must return a bit-identical cost."""
     cost = np.float32(0)
     for c in range(features.shape[1]):
         difference = query[c] - features[frame, c]

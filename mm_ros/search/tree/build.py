@@ -50,7 +50,7 @@ def build_tree(corpus: Corpus, usual_weights: F32 | None = None) -> TreeIndex:
 
 
 def _codes_of_leaves(space: Any, features: F32, frames: I32) -> tuple[Any, Any, Any]:
-    """Return the codes of all frames, and the lower and upper codes of the box around each leaf (leaves, pairs, 2)."""
+    """Return the 16-bit codes of all frames, and of the limits of each leaf's bounding box (leaves, pairs, 2)."""
     rows, low, high = [], [], []
     for part in np.array_split(frames, -(-len(frames) // 4096)):
         values = features[part]
@@ -119,7 +119,7 @@ def _leaves(corpus: Corpus, root_weights: F32) -> I32:
 
 @njit
 def _close_together(points: F32) -> I64:
-    """Return an order of the runs in which the runs of each leaf, of each block, and so on, are similar."""
+    """Return an order of the runs of frames in which the runs in each leaf and each block of the tree are similar."""
     order = np.arange(len(points))
     todo = [(0, len(points))]
     while len(todo) > 0:
@@ -170,7 +170,7 @@ def _column_to_halve(points: F32, order: I64, start: int, stop: int, within_bloc
         gain = 0.0
         if 0 < above < count:
             for c in range(columns):
-                gain += (upper[c] - above * mean[c]) ** 2  # `gain` is proportional to the variance between the halves
+                gain += (upper[c] - above * mean[c]) ** 2  # the gain is proportional to the variance between halves
             gain /= above * (count - above)
         if gain > best_gain:
             best, best_gain = candidate, gain
@@ -179,7 +179,7 @@ def _column_to_halve(points: F32, order: I64, start: int, stop: int, within_bloc
 
 @njit
 def _halve(values: F32, order: I64, start: int, stop: int, middle: int) -> None:
-    """Reorder by the quickselect algorithm, so that no value before index `middle` is larger than a value after it."""
+    """Sort `order` partly (quickselect), so that no value before index `middle` is larger than a value after it."""
     low, high = start, stop - 1
     while low < high:
         pivot = values[order[(low + high) // 2]]

@@ -26,8 +26,8 @@ REACH = 0.1  # extension of the range of the codes on either side, as a share of
 # Minimum square root of a column's usual weight, as a share of the largest square root, which prevents that columns
 # with very small weights have too few different codes.
 LEAST_ROOT = 1 / 16
-MARGIN = 1e-9  # number of codes by which a query is rounded further down, to allow for rounding errors of float64
-FACTOR = 65535.0  # integer factor of the column with the largest weight
+MARGIN = 1e-9  # part of a code that is subtracted from a query before rounding down, to allow for errors of float64
+FACTOR = 65535.0  # integer by which the squared code differences of the column with the largest weight are multiplied
 
 
 class CodeSpace(NamedTuple):

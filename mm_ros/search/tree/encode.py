@@ -67,7 +67,7 @@ def _weigh(typing: Any, first: Any, unit: Any, query: Any, weights: Any, scaled:
 
 
 def _weigh_plain(first: int, unit: Any, query: Any, weights: Any, scaled: Any) -> float:
-    """Write the cost of one code in each of 32 columns to `scaled`; return the largest, or -1 for an invalid query."""
+    """Write the cost of a difference of one code in 32 columns to `scaled`; return the largest (-1: invalid query)."""
     part = slice(first, first + WIDE)
     q, w = query[part], weights[part]
     if not (np.isfinite(q).all() and np.isfinite(w).all() and (w >= 0).all()):
@@ -85,7 +85,7 @@ def _emit_encode(context: Any, builder: Any, signature: Any, arguments: Any) -> 
     zero = constant(D, 0.0, WIDE)
     keep = builder.fcmp_ordered(">", scaled, zero)
     at = builder.fmul(builder.fsub(query, base), per_unit)
-    # The codes are limited to their range before the conversion to integers, which would overflow otherwise.
+    # The codes are limited to their range, because the conversion of larger numbers to integers would overflow.
     inside = select(builder, "<", select(builder, ">", at, zero), last)
     floor = select(builder, ">", builder.fsub(inside, constant(D, MARGIN, WIDE)), zero)
     store(builder, builder.fptoui(floor, _WORDS), builder.gep(codes, [first]))
@@ -115,7 +115,7 @@ def _encode_plain(
     first: int, base: Any, per_unit: Any, below: Any, above: Any, query: Any, scaled: Any,
     factor: float, last: float, codes: Any, outside: Any,
 ) -> int:  # fmt: skip
-    """Encode 32 columns of a query; return 1 if the weights are too uneven, plus 2 if it exceeds the code range."""
+    """Encode 32 columns of a query; return 1 for too uneven weights, plus 2 for a query outside the code range."""
     part = slice(first, first + WIDE)
     with np.errstate(all="ignore"):
         at = (query[part].astype(np.float64) - base[part]) * per_unit[part].astype(np.float64)
@@ -140,7 +140,7 @@ def encode_query(
     Return the kind of sum to search with (such as WHOLE), the cost per unit of the sum, and the cost that all frames
     have in common. Let a be the distance of a query from the range of the codes in one column, and d the distance of a
     frame from the nearer end of this range. The squared distance of query and frame is then (a + d)² = a² + 2 a d + d².
-    The sum of a² is the cost that all frames have in common. Integer sums, which leave out 2 a d, are lower bounds.
+    The sum of a² is the cost that all frames have in common. Integer sums leave out 2 a d and are lower bounds.
     """
     top = 0.0
     for first in range(0, space.base.shape[0], WIDE):

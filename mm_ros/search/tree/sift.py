@@ -80,7 +80,7 @@ def _append(builder: Any, alive: Any, first: Any, totals: Any, ids: Any, costs: 
             store(builder, packed, target)
     else:
         to = cgutils.alloca_once_value(builder, ir.Constant(I64, 0))
-        for lane in range(LANES):  # an unselected box or frame is overwritten by the next one in the lists
+        for lane in range(LANES):  # the next box or frame overwrites an unselected one
             here = builder.load(to)
             for values, target in ((numbers, ids), (totals, costs)):
                 builder.store(builder.extract_element(values, ir.Constant(I32, lane)), builder.gep(target, [here]))
@@ -104,7 +104,7 @@ def _emit_sift(of_rows: bool, in_floats: bool) -> Any:
             return builder.bitcast(splat(builder, pair), _WORDS)
 
         def outside(pair: Any) -> Any:
-            """Return the distance in codes from the query to each of 16 boxes or frames, in two columns."""
+            """Return the distance in codes from the query to each of 16 boxes or frames, in two feature columns."""
             low = offset(builder, node, pair, size)
             high = low if of_rows else builder.gep(low, [ir.Constant(I64, WORDS)])
             floor = of_query(builder.mul(pair, ir.Constant(I64, PAIR)))

@@ -24,7 +24,7 @@ SCRATCH = 128  # default number of entries of an array on the stack
 # Option that disables numba's reference counts of arrays, because counting took longer than the search.
 LEAN = {"_nrt": False}
 COMPILED = not numba.config.DISABLE_JIT
-GUARDED = bool(numba.config.BOUNDSCHECK)  # whether numba checks array indices; the search then checks node numbers, too
+GUARDED = bool(numba.config.BOUNDSCHECK)  # whether numba checks array indices; if so, the search checks node numbers
 
 F, D, I1, I16, I32, I64 = ir.FloatType(), ir.DoubleType(), *(ir.IntType(bits) for bits in (1, 16, 32, 64))
 FLOATS, INTS = ir.VectorType(F, LANES), ir.VectorType(I32, LANES)

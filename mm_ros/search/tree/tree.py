@@ -97,7 +97,7 @@ class EncodedQuery(NamedTuple):
     masked: Any
     skip_from: Any
     skip_to: Any
-    one_costs: Any  # cost per unit of a sum of codes
+    one_costs: Any  # factor that converts a sum of codes to a cost
     beyond: Any  # cost that all frames have in common, because the query is outside the range of the codes
     slack: Any  # factor on the cost limit that allows for rounding errors of float32
 
@@ -234,7 +234,7 @@ def _search_levels(corpus: Any, index: Any, probe: Any, best: Any, best_cost: An
     """Search the tree from the top level down, with one list of nodes for each level."""
     ids, costs, heads, counts = local_lists(), local_lists(), local_levels(), local_levels()
     rows, row_costs = local_list(), local_list()
-    top: Any = np.int64(index.top[2]) - 1  # the list of level 0 contains leaves, all other lists contain blocks
+    top: Any = np.int64(index.top[2]) - 1  # level 0 holds leaves, all other levels hold blocks
     for i in range(top + 1):
         heads[i] = counts[i] = 0
     limit = _limit(probe, best_cost)
