@@ -91,8 +91,8 @@ class Template:
         self._fixed = [(0, 4, HEAD)] + [(a + 4, b + 4, raw[a + 4 : b + 4]) for a, b in walk.fixed]
 
     def view(self, first: str, count: int = 0) -> NDArray[Any]:
-        """Return a view of the numbers in the field `first`. If `count` is given, the view covers `count` numbers,
-        which may belong to several fields of one numeric type."""
+        """Return a numpy view of the numbers in the field `first` of the message. If `count` is given, the view covers
+        `count` numbers, which may belong to several fields of one numeric type."""
         at, dtype, own = self._numbers[first]
         return np.frombuffer(self._store, dtype, count or own, SPARE + 4 + at)
 

@@ -1,7 +1,7 @@
 """Conversions between mm_ros messages and the dataclasses of mm_ros, in pairs `x_to_ros` and `x_from_ros`.
 
-Most of these conversions come from `body/messages.py`, because sessions use them, too. Only the conversions of the
-match and of the feature layout are defined in `conversions.py`.
+Most of these conversions come from `body/messages.py`, because recorded sessions use these conversions, too. Only the
+conversions of the match and of the feature layout are defined in `conversions.py`.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ CLOCK = Qos(live_reliable=False)
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic of the graph. A name without a leading slash belongs to an avatar's namespace."""
+    """A topic of the graph. A topic name without a leading slash belongs to an avatar's namespace."""
 
     name: str
     type: str
@@ -131,8 +131,8 @@ class Node:
     outputs: tuple[str, ...]
     settings: tuple[str, ...]
     meaning: str
-    controls: tuple[str, ...] = CONTROLS  # values of the launch argument `control` with which the node is started
-    optional: bool = False  # True if the node is started only on request
+    controls: tuple[str, ...] = CONTROLS  # kinds of control (launch argument `control`) for which the node is started
+    optional: bool = False  # True if the node is started only when an option requests it
 
     def settings_types(self) -> tuple[Any, ...]:
         return tuple(_load(path) for path in self.settings)
@@ -267,8 +267,8 @@ def node(name: str) -> Node:
 
 
 def nodes_for(control: str = "vr", extra: Collection[str] = ()) -> tuple[Node, ...]:
-    """Return the nodes to start for the kind of control `control`. Nodes that are started only on request are returned
-    only if `extra` contains their names."""
+    """Return the nodes to start for the kind of control `control`. Nodes that need a request of the user (`optional`)
+    are returned only if `extra` contains their names."""
     chosen = tuple(n for n in NODES if control in n.controls and (not n.optional or n.name in extra))
     if not any("trajectory" in n.outputs for n in chosen):
         raise MmRosError(f"control '{control}' does not exist. Controls: {', '.join(CONTROLS)}")

@@ -67,10 +67,10 @@ def serve_page(node: AvatarNode, server: HeadsetServer | None = None, **more: An
         server = HeadsetServer(s.page_port, s.page_wifi)
         server.start()
     page = HeadsetPage(node, server, **more)
-    # If an environment variable states a pairing code, the command that started the graph prints the addresses.
+    # With a pairing code in the environment, the command that started the graph prints the page's addresses.
     if CODE_VARIABLE not in os.environ:
-        # The address is printed instead of logged, because the log is a topic and the address contains the secret
-        # token.
+        # The address contains the page's secret token, so it is printed instead of logged: every node can read the log,
+        # which is a topic.
         print("\n".join(addresses(server)), flush=True)
     return page
 
@@ -92,8 +92,8 @@ class HeadsetPage:
     `actions` maps each action that a user can request on the page to a function, which returns whether the action
     succeeded, and a sentence for the user. `map_from_source` is the transform from the tracking space to the world.
     `sequence` returns, for the time stamp of a pose, the number of the page's newest input that has affected the pose.
-    The values that `facts` returns are added to the status message for the pages. `reported` publishes body poses that
-    the headset estimates.
+    The function `facts` returns values that are added to the status message for the pages. The function `reported`
+    publishes the user's body poses that the headset estimates.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class HeadsetPage:
         self._came: deque[float] = deque(maxlen=256)
         self._latencies_ms: deque[float] = deque(maxlen=256)
         self._bodies: deque[tuple[list[str], int, F64]] = deque(maxlen=4)
-        self._skeletons: dict[int, Skeleton] = {}  # maps the key of a skin to its skeleton
+        self._skeletons: dict[int, Skeleton] = {}  # maps the key of a skin mesh to the skeleton that moves the mesh
         self._reported = reported
         if reported is not None:
             server.on_body = self._take_body

@@ -20,8 +20,8 @@ OTHER_CLOCK_S = 10.0  # A time stamp that differs by more than this from the pre
 
 @dataclass
 class Health:
-    """Counters and messages of a node between two diagnostic reports. With entries in `warnings`, `passing` or
-    `errors`, the level of the report is WARN or ERROR."""
+    """Counters and messages of a node between two diagnostic reports. Entries in `warnings`, `passing` or `errors`
+    raise the level of the diagnostic report to WARN or ERROR."""
 
     node: Node
     expects_input: bool = True
@@ -37,9 +37,9 @@ class Health:
     warnings: dict[str, str] = field(default_factory=dict)
     passing: dict[str, str] = field(default_factory=dict)  # warnings that are deleted after one diagnostic report
     errors: dict[str, str] = field(default_factory=dict)
-    watch: Callable[[], None] | None = None  # function that updates `values` before each report
+    watch: Callable[[], None] | None = None  # function that updates `values` before each diagnostic report
     _last_ns: int = 0
-    _stamp_ns: int = 0  # stamp of the last published output
+    _stamp_ns: int = 0  # time stamp [ns] of the message that the node published last
     _rate: float = 0.0
     _totals: dict[str, int] = field(default_factory=dict)
 

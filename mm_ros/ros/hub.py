@@ -20,7 +20,7 @@ from mm_ros.ros.cdr import deserialized, stamp_of
 from mm_ros.ros.internals import taken_event
 from mm_ros.ros.wire import KINDS, Wire
 
-LISTENERS_NS = 50_000_000  # The subscribers in other processes are counted again after this time [ns].
+LISTENERS_NS = 50_000_000  # interval [ns] between two counts of the subscribers in other processes
 STAMPS = 512  # A process recognizes its own messages by the time stamps of its last 512 messages.
 
 
@@ -49,8 +49,8 @@ class Hub:
     def arrive(self, name: str, message: Any) -> None:
         """Deliver a message from another process to all subscriptions (inlets) of the topic `name`.
 
-        Of the subscriptions of a topic in one process, only one is read. If all of them were read, the callback of the
-        first one could publish results before the others get the message.
+        Of the subscriptions of a topic in one process, only one is read. If all subscriptions were read, the callback
+        of the first one could publish results before the others get the message.
         """
         own = self.outlets.get(name)
         if not (own and _is_own(own, message)):
@@ -65,7 +65,7 @@ class Hub:
         self._queue = deque(call for call in self._queue if call[0] is not inlet)
 
     def wire(self, topic: str, name: str, world: str) -> Wire | None:
-        """Return the fast conversions for the topic, which all nodes of the process share, or None without them."""
+        """Return the fast message conversions of the topic, which all nodes of the process share, or None."""
         if topic in KINDS and name not in self._wires:
             self._wires[name] = Wire(topic, world)
         return self._wires.get(name)
@@ -79,7 +79,7 @@ class Hub:
             while self._queue:
                 _, take, given = self._queue.popleft()
                 take(given)
-            while self._later:  # Messages to other processes are sent last.
+            while self._later:  # Messages to other processes are sent after this process's nodes have the data.
                 late, given = self._later.popleft()
                 late.send(given)
         finally:
@@ -90,10 +90,10 @@ class Hub:
 
 class Outlet:
     """Publisher of a topic for the nodes of this process and for other processes. If `wire` is given, `send` takes
-    dataclasses of mm_ros, otherwise messages."""
+    dataclasses of mm_ros, otherwise ROS messages."""
 
     def __init__(self, hub: Hub, publisher: Publisher, wire: Wire | None, world: str) -> None:
-        """Make an outlet. `world` is the frame that is written into the header of messages, or "" for no change."""
+        """Make an outlet. `world` is the frame name to write into the header of messages, or "" to keep the name."""
         self._hub, self._publisher, self.wire, self._world = hub, publisher, wire, world
         self.name = publisher.topic_name
         self.stamps: deque[int] = deque(maxlen=STAMPS)
@@ -138,12 +138,12 @@ class Outlet:
         return self._listeners
 
     def get_subscription_count(self) -> int:
-        """Return the number of subscribers in this process and in others; publishers of rclpy have this method, too."""
+        """Return the number of the topic's subscribers in this process and in others, as publishers of rclpy do."""
         return self._outside() + len(self._hub.inlets.get(self.name, ()))
 
 
 class Inlet:
-    """Subscription of a topic. `receive` takes data of a node in this process, a message, or a serialized message."""
+    """Subscription of a topic. `receive` takes data of a node of this process, a message, or a serialized message."""
 
     def __init__(
         self, hub: Hub, subscription: Subscription, wire: Wire | None, guarded: Callable[[Callable[[Any], None]], Any],
@@ -161,8 +161,8 @@ class Inlet:
     def report_events(self) -> None:
         """Call the callbacks of QoS events, for example of the event that a publisher has an incompatible QoS.
 
-        No thread waits for QoS events, because the condition of a QoS event is also set while the subscription holds a
-        message. A thread that waits for QoS events would wake up for each message.
+        No thread waits for QoS events: such a thread would wake up for each message, because the condition of a QoS
+        event is also set while the subscription holds an unread message.
         """
         for handler in self.subscription.event_handlers:
             event = taken_event(handler)

@@ -101,7 +101,7 @@ class Loading:
         refusal = ""
         try:
             self._load()
-        except Exception as error:  # A broken file is reported as the reason of a refusal, and the node continues.
+        except Exception as error:  # A file that cannot be loaded makes the node refuse the new value.
             refusal = str(error) if isinstance(error, MmRosError) else repr(error)
         self._refusal = refusal
         self._wake()

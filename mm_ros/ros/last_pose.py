@@ -23,9 +23,9 @@ from mm_ros.body import plausible
 from mm_ros.body.skeleton import MOST_JOINTS
 from mm_ros.body.types import AvatarPose
 
-NEWEST_S = 30.0  # A stored pose that is older than NEWEST_S seconds is ignored.
+NEWEST_S = 30.0  # A stored pose that is older than 30 s is ignored.
 WAIT_S = 1.5  # A restarted node waits at most WAIT_S for the subscribers of the killed process.
-SETTLED_S = 0.2  # A node that has found all subscribers waits SETTLED_S until they have found the node.
+SETTLED_S = 0.2  # After a restarted node has found all subscribers, it waits 0.2 s until they have found it.
 # Header of a slot: checksum of the rest of the slot, size, number of the pose, number of joints, time of writing, time
 # stamp, epoch, run, skeleton, and the numbers of subscribers of `pose` and of TF.
 _HEAD = struct.Struct("<IIIIqqIIQHH")
@@ -106,8 +106,8 @@ class Reunion:
         self._begun_ns = self._found_ns = 0
 
     def waits(self, found: tuple[int, int], now_ns: int) -> bool:
-        """Return whether to wait longer for subscribers (of `pose` and of TF), of which `found` are present. After the
-        wait, `complete` states whether all expected subscribers were found."""
+        """Return whether to wait longer for subscribers; `found` holds the present numbers of subscribers of `pose` and
+        of TF. After the wait, `complete` states whether all expected subscribers were found."""
         self._begun_ns = self._begun_ns or now_ns
         self.complete = all(f >= e for f, e in zip(found, self.expected, strict=True))
         self._found_ns = (self._found_ns or now_ns) if self.complete else 0

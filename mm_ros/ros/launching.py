@@ -115,7 +115,7 @@ def many(avatars: str, given: dict[str, str]) -> list[Any]:
     synthetic users or a YAML file of users."""
     names = ("path", "record", "urdf", "urdf_t_pose")
     fixed = {**_framed(given), **dict.fromkeys(names, ""), "control": "vr", "trackers": "synthetic", "viewer": "false"}
-    fixed["pose_estimator"] = "false"  # A synthetic user has no camera.
+    fixed["pose_estimator"] = "false"  # No camera is opened for synthetic users.
     each = [{**fixed, **_given(user)} for user in users_of(avatars, "avatar")]
     for one in each:
         check(one)
@@ -191,7 +191,7 @@ def overrides(node: str, given: dict[str, str]) -> dict[str, Any]:
         if given.get("headset_wifi") == "true":
             out["page_wifi"] = True
     if node == "pose_estimator":
-        number = given["camera"].isdigit()  # ROS launch would convert the text of a number to an integer.
+        number = given["camera"].isdigit()  # ROS launch would convert the text "0" to an integer.
         out["camera"] = f"webcam {given['camera']}" if number else given["camera"]
     if node in ("motion_matcher", "visualizer"):
         out["database"] = given["database"]
@@ -247,7 +247,7 @@ def _one_process(given: dict[str, str], more: Sequence[str] = ()) -> list[Any]:
         command += [f"--{name.replace('_', '-')}={given[name]}"] if given.get(name) else []
     command += ["--page"] if given.get("page") == "true" else []
     command += ["--headset-wifi"] if given.get("headset_wifi") == "true" else []
-    t_pose = given.get("urdf_t_pose")  # The argument `urdf_t_pose` is in radians, but `--urdf-t-pose` in degrees.
+    t_pose = given.get("urdf_t_pose")  # The launch argument is in radians, the option `--urdf-t-pose` in degrees.
     command += ["-p", f"robot_follower.urdf_t_pose={t_pose}"] if t_pose else []
     if given.get("urdf") and _has_state_publisher(given["urdf"]):
         command += ["-p", "robot_follower.link_tf=false"]
@@ -309,7 +309,7 @@ def _robot(given: dict[str, str]) -> list[Any]:
                     "use_sim_time": given["use_sim_time"] == "true",
                 }
             ],
-            # The topic gets another name, because `robot_description` already contains the URDF of the avatar.
+            # The robot's URDF gets its own topic, because `robot_description` already contains the URDF of the avatar.
             remappings=[("robot_description", f"{STATE_PUBLISHER}/robot_description")],
             output="screen",
             respawn=True,

@@ -1,9 +1,9 @@
 """Main loop of a process that runs nodes: topics and timers in one thread, services and parameters in another.
 
-An executor of rclpy waits for about 60 services, timers and subscriptions of the nodes. Before each callback, the
-executor builds a list of all 60 in Python, which takes longer than the callback. Therefore the loop in `loop.py` does
-not use an executor and waits only for topics and for the next timer. An executor in a second thread handles services,
-parameters and QoS events, which are rare. Each of the two threads holds the lock of the hub while it runs a callback.
+The nodes have about 60 services, timers and subscriptions. An executor of rclpy would list all 60 in Python before each
+callback, which takes longer than the callback. Therefore the main loop uses no executor and waits only for topics and
+for the next timer. An executor in a second thread handles services, parameters and QoS events, which are rare. Each of
+the two threads holds the lock of the hub while it runs a callback.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class Loop:
                 self.post(lambda value=outlet.latched: inlet.receive(value))  # type: ignore[misc]
 
     def leave(self, inlet: Inlet, destroy: Callable[[], None]) -> None:
-        """Stop reading the subscription of `inlet`, and call `destroy` when the loop does not wait for the inlet."""
+        """Stop reading the subscription of `inlet`; call the function `destroy` when the loop does not wait for it."""
 
         def destroyed() -> None:
             self._waiting, self._attended = None, []
@@ -192,11 +192,11 @@ class Loop:
                 ready = self._wait(context)
                 with self.hub.lock:
                     self._run(ready)
-        except (RuntimeError, InvalidHandle):  # rclpy raises RCLError if ROS was shut down in the meantime.
+        except (RuntimeError, InvalidHandle):  # rclpy raises RCLError if ROS was shut down during the wait.
             if context.ok() and not self._ended:
                 raise
         finally:
-            if ending.asked():  # Ignore a second Ctrl-C while the second thread ends.
+            if ending.asked():  # Ignore a second Ctrl-C while the thread of the services ends.
                 ending.ignore_more()
             self.end()
         if services.failed is not None:
@@ -235,7 +235,7 @@ class Loop:
         return [self._by_pointer[p] for p in ready if p in self._by_pointer]
 
     def _look_outside(self, context: Any, now_ns: int) -> None:
-        """Choose the topics to read: those of another process, and those that no node of this process publishes."""
+        """Choose the topics to read: topics of other processes, and topics that no node of this process publishes."""
         self._look_ns = now_ns + OUTSIDE_NS
         wanted = []
         with self.hub.lock:
@@ -263,7 +263,7 @@ class Loop:
         while self._tickers and self._tickers[0][0] <= now_ns:
             queued_ns, _, ticker = heapq.heappop(self._tickers)
             if queued_ns != ticker.queued_ns:
-                continue  # The entry is outdated, because the timer was moved to an earlier time.
+                continue  # This queue entry is outdated, because the timer was moved to an earlier time.
             if ticker.due_ns > now_ns:
                 ticker.queued_ns = ticker.due_ns
                 self.schedule(ticker)

@@ -49,8 +49,8 @@ class AvatarNode(Node):
     NAME = ""
 
     def __init__(self, loop: Loop | None = None, **kwargs: Any) -> None:
-        """Make the node in the main loop `loop` of the process. If `loop` is None, the loop of `run_all` is used. If
-        `run_all` is not running, the node can be added to an executor of rclpy."""
+        """Make the node; the main loop `loop` of the process will run its callbacks. If `loop` is None, the loop of
+        `run_all` is used. If `run_all` is not running, the node can be added to an executor of rclpy."""
         super().__init__(self.NAME, **kwargs, start_parameter_services=False)
         self.loop = loop or Loop.current or ByExecutor()
         self.loop.add_node(self)
@@ -95,7 +95,7 @@ class AvatarNode(Node):
 
     def publisher(self, topic: str) -> Outlet:
         """Make a publisher (`Outlet`) of a topic. If `wire.KINDS` contains the topic, the publisher takes dataclasses
-        of mm_ros, otherwise messages."""
+        of mm_ros, otherwise ROS messages."""
         t = graph.TOPICS[topic]
         made = self.create_publisher(message_class(t.type), t.name, publisher_qos(t.qos))
         wire = self.loop.hub.wire(topic, made.topic_name, self.world_frame)
@@ -103,9 +103,9 @@ class AvatarNode(Node):
 
     def listen(self, topic: str, callback: Callable[[Any], None], name: str = "") -> Inlet:
         """Subscribe to a topic. If `wire.KINDS` contains the topic, the callback gets dataclasses of mm_ros, otherwise
-        messages.
+        ROS messages.
 
-        An MmRosError that the callback raises is counted and logged. `name` replaces the name of the topic.
+        An MmRosError that the callback raises is counted and logged. `name`, if given, replaces the topic's name.
         """
         t = graph.TOPICS[topic]
         kind = message_class(t.type)
@@ -129,7 +129,7 @@ class AvatarNode(Node):
         return Ticker(self.loop, self, round(period_s * 1e9), self.guarded("timer", callback))
 
     def guarded(self, what: str, callback: Callable[..., None]) -> Callable[..., None]:
-        """Wrap a callback, so that no exception in the callback ends the node. Log messages call the input `what`."""
+        """Wrap a callback, so that none of its exceptions ends the node. `what` names the input in log messages."""
 
         def safe(*arguments: Any) -> None:
             try:
@@ -139,7 +139,7 @@ class AvatarNode(Node):
                 self.reset()
             except MmRosError as error:
                 self.health.refuse(f"{what}: {error}")
-            except Exception as error:  # After a programming error of mm_ros, the node continues.
+            except Exception as error:  # The node continues after an error in the code of mm_ros.
                 if ending.asked():
                     raise KeyboardInterrupt from None
                 self.get_logger().error(traceback.format_exc(), throttle_duration_sec=2.0)
@@ -233,8 +233,8 @@ def of_kind(settings: list[Settings], kind: type[S]) -> S:
 def keep_running(groups: Sequence[Sequence[Callable[..., Node]]], args: list[str]) -> int:
     """Call `run_all` for each group of nodes in its own process.
 
-    A process that a signal has killed is replaced by a spare process. DDS has already connected the spare process with
-    the other processes, so that its topics work within milliseconds.
+    A process that a signal has killed is replaced by a spare process, which was started in advance. DDS has already
+    connected the spare process with the other processes, so that its topics work within milliseconds.
     """
     return run_each([partial(run_all, makers, args) for makers in groups], partial(begun, args))
 
@@ -243,7 +243,7 @@ def run_all(makers: Sequence[Callable[..., Node]], args: list[str] | None = None
     """Run nodes in one process until Ctrl-C or SIGTERM, and return the exit code of the process: 2 after a mistake of
     the user.
 
-    `executor` makes an executor of rclpy for nodes that are not an AvatarNode.
+    The function `executor` makes an executor of rclpy for nodes that are not an AvatarNode.
     """
     try:
         begin(args)
@@ -251,7 +251,7 @@ def run_all(makers: Sequence[Callable[..., Node]], args: list[str] | None = None
         print(f"mm_ros: {error}", file=sys.stderr)
         return 2
     sys.setswitchinterval(GIL_SWITCH_S)
-    # Shells make background processes ignore SIGINT, by which `ros2 launch` stops its processes.
+    # A shell makes background processes ignore SIGINT, but `ros2 launch` stops its nodes by SIGINT.
     ending.remember(signal.SIGTERM, signal.SIGINT)
     nodes: list[Node] = []
     loop = executor() if executor else Loop()

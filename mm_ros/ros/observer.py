@@ -45,8 +45,8 @@ class Observer(Node):
         super().__init__("demo_observer", namespace=avatar)
         self.seen = Seen(film=deque(maxlen=round(film_s * film_rate)))
         self.skeletons: dict[str, Skeleton] = {}
-        # `_truths` and `_poses` map a time stamp to a true or a published pose, which waits for the other pose of the
-        # same time.
+        # `_truths` and `_poses` map a time stamp to a true pose and to a published pose, until the other pose with this
+        # time stamp arrives.
         self._truths: dict[int, Any] = {}
         self._poses: dict[int, tuple[int, Any, Picture | None]] = {}
         self._film_period_ns = int(1e9 / film_rate) if film_rate else 0

@@ -99,7 +99,7 @@ class LiveSettings:
         except Exception as error:  # A wrong value of a parameter is refused, and the node continues.
             self.current = before
             with suppress(Exception):
-                self._on_change()  # All parts of the node return to the old values.
+                self._on_change()  # After a refusal, all parts of the node use the old values again.
             reason = str(error) if isinstance(error, MmRosError) else repr(error)
             return SetParametersResult(successful=False, reason=reason)
         return SetParametersResult(successful=True)
@@ -110,7 +110,7 @@ class LiveSettings:
         try:
             self._replace(parameters)
             return self.current
-        except Exception:  # `_set` reports later why the values are refused.
+        except Exception:  # The method `_set`, which is called next, reports why the values are refused.
             return None
         finally:
             self.current = before
@@ -136,7 +136,7 @@ class LiveSettings:
 
 
 def _declared(node: Node, name: str, default: Any, described: ParameterDescriptor) -> Any:
-    """Declare a ROS parameter. If the default is a float, an integer in the parameter file is accepted, too."""
+    """Declare a ROS parameter. If its default is a float, an integer in the parameter file is accepted, too."""
     given = overrides(node).get(name)
     if given is not None and given.type_ == Parameter.Type.INTEGER and isinstance(default, float):
         overrides(node)[name] = Parameter(name, value=float(given.value))

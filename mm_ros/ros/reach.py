@@ -18,8 +18,8 @@ PORTS = 50  # number of different port offsets of processes: a ROS domain has 25
 
 
 def settle_reach(unless_said: str = "") -> None:
-    """Set the environment variables of DDS; call `settle_reach` before `rclpy.init`. `unless_said` is the default of
-    the discovery range.
+    """Set the environment variables of DDS; call `settle_reach` before `rclpy.init`. `unless_said` is the discovery
+    range if the user has not set one.
 
     With the discovery range LOCALHOST, Fast DDS does not search other machines, but still answers machines that send to
     its ports. Therefore a DDS profile of mm_ros limits Fast DDS to the loopback interface, unless the user has set

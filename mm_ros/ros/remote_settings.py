@@ -24,7 +24,7 @@ class RemoteSettings:
 
     The function `found(node, values)` is called when a node has sent the values of its parameters. The function
     `changed(node, name, value)` is called when a parameter has changed, or when a change was refused and the parameter
-    has its old value again. The function `report(text, refused)` is called with the result of each change by `set`.
+    has its old value again. The function `report(text, refused)` is called with the result of each call of `set`.
     """
 
     def __init__(

@@ -27,7 +27,7 @@ from mm_ros.sessions.session import LATCHED, choose_avatar, input_topics
 CLOCK_PERIOD_S = 0.01
 KEPT_S = 2.0  # Publishers keep the messages of the last 2 s for subscribers that stall.
 ACKNOWLEDGED_S = 5.0  # maximum wait [s] at the end of a session until subscribers acknowledge the last messages
-# The replay begins when the number of subscribers has been constant for QUIET_S, or after SETTLE_S.
+# The replay begins when the number of subscribers has been constant for QUIET_S, at the latest after SETTLE_S.
 SETTLE_S, QUIET_S = 2.0, 0.3
 
 
@@ -173,15 +173,15 @@ class Replay(Node):
         self.errors_s.append(time.monotonic() - due.at)
 
     def _now_at(self, due: Due) -> int:
-        """Return the time [ns] at which a run began; it is computed once per run, so that the stamps of all messages
-        agree."""
+        """Return the time [ns] at which a run (one pass through the session) began. The time is computed once per run,
+        so that the stamps of all messages agree."""
         if (due.run, due.origin) != self._anchored:
             self._anchored = (due.run, due.origin)
             self._anchor_ns = self.get_clock().now().nanoseconds - round((time.monotonic() - due.origin) * 1e9)
         return self._anchor_ns
 
     def _tick(self, run: int, at_ns: int) -> None:
-        """Publish the time `at_ns` on /clock. Within a run the time on /clock never goes back."""
+        """Publish the time `at_ns` on /clock, where time never goes back during one pass through the session."""
         assert self._clock_publisher is not None
         last_run, last_ns = self._last_tick
         ns = max(at_ns, last_ns) if run == last_run else at_ns

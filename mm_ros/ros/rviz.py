@@ -2,8 +2,8 @@
 
 The launch files write an RViz configuration at each start. The file `rviz/avatar.rviz` is the configuration for the
 default avatar. In RViz 14, a property is expanded only if its parents are expanded. RViz joins `TF Prefix` and the name
-of a link by a slash. A disabled display of RViz does not subscribe to its topic. `Namespaces` lists the marker
-namespaces that are off.
+of a link by a slash. A disabled display of RViz does not subscribe to its topic. The property `Namespaces` lists the
+marker namespaces that the display hides.
 """
 
 from __future__ import annotations

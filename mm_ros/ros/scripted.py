@@ -14,7 +14,7 @@ from mm_ros.ros import graph
 from mm_ros.ros.qos import message_class, publisher_qos
 
 STICK_S, PATH_S = 1 / 30, 0.5
-CHANGES_S = (1.2, 3.0)  # The simulated stick moves again after a random time [s] between these two.
+CHANGES_S = (1.2, 3.0)  # minimum and maximum time [s] between two random movements of the simulated stick
 # The script leads an avatar that is farther than 3 m from the middle of the room back to the middle.
 FARTHEST_M = 3.0
 GAITS = ((5, 0.25), (4, 0.15))  # numbers of the buttons for jog and strafe, each with its probability

@@ -60,8 +60,8 @@ class SonicSender:
     def send(self, command: Command, base: F64) -> None:
         base = np.concatenate([base[:3], rot.multiply(base[3:], rot.inverse(self._figure.front))])
         if self._kind == "sonic_planner":
-            # The message on the topic `command` starts the control of the robot by the planner of SONIC. SONIC is never
-            # told to stop, because a robot without control falls.
+            # The message on the topic `command` starts the control of the robot by the planner of SONIC. No message
+            # stops SONIC, because a robot without control falls.
             if self._frame % RATE_HZ == 0:
                 self._socket.send(formats.sonic_command(True, False, True))
             self._socket.send(self._planner.message(command, base, 1 / RATE_HZ))
@@ -146,6 +146,6 @@ def joint_message(kind: str, names: Sequence[str], command: Command, period_s: f
     from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
     point = JointTrajectoryPoint(positions=command.positions.tolist(), velocities=command.velocities.tolist())
-    # The time stamp stays 0, so that the controller starts the trajectory at once.
+    # The time stamp of the message stays 0, so that the controller starts the trajectory at once.
     point.time_from_start = Duration(sec=int(period_s), nanosec=int(period_s % 1 * 1e9))
     return JointTrajectory(joint_names=list(names), points=[point])

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 ROOM_M = 5.0  # distance between the rooms of two neighbouring users [m]
 MOST = 64
-RATE = 90.0  # The number of avatars in a process is chosen for 90 poses per second.
+RATE = 90.0  # The number of avatars in a process is chosen for 90 poses per second of each avatar.
 # OVERHEAD is the CPU time of a frame divided by the CPU time of its stages, measured with 16 avatars: 0.75 ms / 0.35
 # ms. Avatars in one process delay each other if they use more than the share FILLED of a core.
 OVERHEAD, FILLED = 2.1, 0.66

@@ -31,7 +31,7 @@ def begin(args: Sequence[str] | None = None) -> None:
         return
     settle_reach()
     try:
-        # The signal handlers of rclpy would shut ROS down while modules are imported.
+        # With rclpy's own signal handlers, a Ctrl-C during imports would shut ROS down before the process can end.
         rclpy.init(args=None if args is None else list(args), signal_handler_options=SignalHandlerOptions.NO)
     except RuntimeError as error:
         raise MmRosError(_sentence(error)) from None

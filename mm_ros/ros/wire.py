@@ -290,7 +290,7 @@ class Wire:
     def _add(self, forms: dict[Any, _Form], shape: Any, msg: Any) -> _Form | None:
         if self._kind.form is None:
             return None
-        if len(forms) >= SHAPES:  # Each message may contain new strings.
+        if len(forms) >= SHAPES:  # If each message contained new strings, templates would fill the memory.
             forms.clear()
         forms[shape] = self._kind.form(Template(msg), msg)
         return forms[shape]

@@ -1,7 +1,7 @@
 """Change parameters of a running graph as a user does: `python -m mm_ros.ros.bench.disturb AVATAR`.
 
-Every half second, the program changes a feature weight or resets the trajectory. Every 4 s, the program replaces the
-database by a copy of it, or the copy by the original.
+Every half second, the program changes a feature weight or resets the trajectory. Every 4 s, the program makes the graph
+search a copy of its database file, or the original file again.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def main(words: list[str]) -> int:
                 client, request = setting, changed("responsiveness", 1.0 + turn % 3 * 0.1)
             asked = client.call_async(request)
             rclpy.spin_until_future_complete(node, asked, timeout_sec=PATIENCE_S)
-            # The program does not wait by `spin_once`, which would return at once after a parameter has changed.
+            # The pause is not made by `spin_once`, because `spin_once` would return as soon as a parameter has changed.
             time.sleep(PERIOD_S)
     return 0
 
@@ -56,5 +56,5 @@ def changed(name: str, value: Any) -> SetParameters.Request:
 if __name__ == "__main__":
     try:
         sys.exit(main(sys.argv))
-    except (KeyboardInterrupt, RuntimeError):  # rclpy raises RCLError after Ctrl-C has closed its context.
+    except (KeyboardInterrupt, RuntimeError):  # After Ctrl-C, rclpy raises RCLError (a RuntimeError).
         sys.exit(0)

@@ -56,8 +56,8 @@ class Plan:
 class Listener:
     """Receives messages of /tf and stores them with their arrival times, to decode them after the measurement.
 
-    No executor of rclpy is used, because an executor is too slow for 24 avatars. The messages of the topic `pose` of
-    the avatars in `poses` are received, too, as by a program of a user.
+    No executor of rclpy is used, because an executor is too slow for 24 avatars. For the avatars in `poses`, the
+    messages of the topic `pose` are received, too, as a user's program would do.
     """
 
     def __init__(self, poses: Sequence[str] = ()) -> None:
@@ -146,7 +146,7 @@ def floor_commands(kind: str, rate: int) -> list[list[str]]:
 @dataclass
 class Running:
     pids: list[int]
-    check: Callable[[], None]  # `check` raises MmRosError if a process has ended.
+    check: Callable[[], None]  # function that raises MmRosError if a process of the graph has ended
 
 
 @contextmanager
@@ -184,8 +184,8 @@ def measure(
     beside: Sequence[list[str]] = (),
     rate: int = 0,
 ) -> dict[str, Any]:
-    """Start the processes `commands` of a graph, and measure the latency and the load of the graph. The processes
-    `beside` run at the same time, but their load is not counted."""
+    """Start the processes `commands` of a graph, and measure the latency and the load of the graph. The commands
+    `beside` start further processes, whose CPU time and memory are not counted."""
     listener = Listener(names_of(avatars) if poses else ())
     try:
         started_ns = time.time_ns()
@@ -332,7 +332,7 @@ def _python_of(checkout: Path) -> list[str]:
     python = checkout.absolute() / ".venv" / "bin" / "python"
     if not python.exists():
         raise MmRosError(f"--against {checkout}: {python} does not exist; run `make venv` in that checkout")
-    # Variables such as LD_LIBRARY_PATH would make another version of mm_ros load the libraries of the present version.
+    # LD_LIBRARY_PATH and the like would make another version of mm_ros load the libraries of the present version.
     ours = ("LD_LIBRARY_PATH", "AMENT_PREFIX_PATH", "PYTHONPATH", "_ROS_WHEELS_BOOTSTRAP_COMPLETE")
     return ["env", *(word for name in ours for word in ("-u", name)), str(python), *module_command("")[1:3]]
 
@@ -351,7 +351,7 @@ def _all(plan: Plan, folder: Path, say: Say) -> dict[str, Any]:
     for rate in plan.rates:
         variants = _variants(plan, rate, folder)
         rounds: dict[str, list[dict[str, Any]]] = {name: [] for name in variants}
-        for _ in range(plan.rounds):  # The variants of the graph run in turns, so that other load affects all of them.
+        for _ in range(plan.rounds):  # The variants run in turns, so that other programs slow all of them down.
             for name, run in variants.items():
                 rounds[name].append(run())
         for name, figures in rounds.items():

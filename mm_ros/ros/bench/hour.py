@@ -42,7 +42,7 @@ def run_hour(hours: float, rate: float, say: Say) -> dict[str, Any]:
 
 
 class Ears:
-    """Stores when each tracker sample and its pose arrive, because stamps in simulated time give no latency."""
+    """Stores the arrival times of tracker samples and poses, because stamps in simulated time give no latency."""
 
     def __init__(self, avatar: str) -> None:
         self.node = rclpy.create_node("graph_hour", namespace=avatar)

@@ -13,14 +13,14 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.ros.bench.webxr import FLAGS, START_S, await_page, browser, figures, own_address
 
 KEYS = ("KeyW", "KeyA", "KeyS", "KeyD")
-HELD_S = (0.15, 0.45)  # The benchmark holds or releases a key for a random time [s] between these two.
+HELD_S = (0.15, 0.45)  # minimum and maximum of the random time [s] for which a key is held or released
 
 
 def key_latency(
     processes: Any, port: int, presses: int, seed: int, database: Path | None, say: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Press and release `presses` keys at random moments, and return statistics of the delays [ms] until their poses
-    arrive. The page draws nothing during the measurement."""
+    """Press and release `presses` keys at random moments, and return statistics of the delays [ms] from a key press
+    until the page receives the first pose that follows the key. The page draws nothing during the measurement."""
     sync_playwright, chromium = browser()
     url, rng = own_address(port), np.random.default_rng(seed)
     words = ["up", "--control", "keyboard", "-p", f"joystick_control.page_port={port}"]

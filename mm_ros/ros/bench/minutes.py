@@ -31,7 +31,7 @@ CHUNK_S = 10.0  # `minutes.py` counts the received messages every CHUNK_S second
 
 
 def run_minutes(minutes: float, avatars: int, rate: int, say: Say) -> dict[str, Any]:
-    """Run `avatars` synthetic users for `minutes` minutes, and measure in each of PARTS equal parts of this time."""
+    """Run `avatars` synthetic users for `minutes` minutes, and measure latency and memory in PARTS equal parts."""
     subprocess.run(module_command("mm_ros", "warm", "--quiet"), check=True)
     with measuring(), tempfile.TemporaryDirectory(prefix="mm_ros_minutes") as name:
         listener = Listener(names_of(avatars))
@@ -84,7 +84,7 @@ class _Count:
         self._from_ns = time.time_ns()
 
     def add(self, listener: Listener) -> None:
-        """Take all messages from `listener`, and count the samples that are older than GRACE_S seconds."""
+        """Take all messages from `listener`, and count the tracker samples that are older than GRACE_S seconds."""
         sent, arrived = listener.stamps()
         listener.came.clear()
         old_ns = time.time_ns() - round(GRACE_S * 1e9)

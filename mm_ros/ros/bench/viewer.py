@@ -16,7 +16,7 @@ from mm_ros.base.own_python import module_command
 from mm_ros.ros.bench.graph import Say, graph_commands, measure, measuring, median_of
 from mm_ros.web.access import TOKEN_VARIABLE, new_token
 
-LEAST_FRAMES_PER_S = 15.0  # A measurement is refused if the test client receives fewer frames per second than this.
+LEAST_FRAMES_PER_S = 15.0  # A measurement is refused if the test client receives fewer than 15 frames/s.
 
 
 def viewer_commands(port: int, said: Path) -> list[list[str]]:
@@ -35,7 +35,7 @@ def run_bench(mode: str, rate: int, seconds: float, rounds: int, say: Say) -> di
 
 def _rounds(mode: str, rate: int, seconds: float, rounds: int, say: Say, folder: Path) -> dict[str, Any]:
     without, beside, frames = [], [], []
-    for i in range(rounds):  # The graph is measured with and without viewer in turns.
+    for i in range(rounds):  # Measurements with and without the viewer alternate.
         graph, said = graph_commands(mode, 1, rate, folder), folder / f"page{i}.json"
         without.append(measure(graph, 1, seconds, folder))
         beside.append(measure([*graph, *viewer_commands(_free_port(), said)], 1, seconds, folder))

@@ -30,14 +30,14 @@ from mm_ros.ros.qos import listener_qos, message_class
 from mm_ros.web.access import CODE_VARIABLE, TOKEN_VARIABLE, address, new_token
 
 START_S, SETTLE_S, MINUTES_S = 240.0, 6.0, 120.0
-ECHO_BYTES = 688  # size of a message with a pose [bytes]
+ECHO_BYTES = 688  # size [bytes] of the messages of the echo server, equal to that of a pose message
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-timer-throttling", "--no-first-run"]
 
 Samples = list[tuple[float, float]]  # time [s], value
 
 # The JavaScript function SIMULATED simulates a headset in the page. A web worker triggers the frames of the simulated
-# headset, because timers and animation frames of a browser window are too slow. The JavaScript function also sends each
-# frame of the headset to the echo server.
+# headset, because timers and animation frames of a browser window are too slow. SIMULATED also sends each frame of the
+# simulated headset to the echo server of the benchmark.
 SIMULATED = """async ([hz, echoPort, echoBytes, most]) => {
   const P = mmRosPage, r = P.room.renderer, space = new EventTarget(), session = new EventTarget();
   r.setAnimationLoop(null); r.render = () => {};
@@ -149,7 +149,7 @@ def own_address(port: int) -> str:
     """Choose a DDS domain and a secret token for the graph to start, and return the address of the graph's page."""
     os.environ.setdefault("ROS_DOMAIN_ID", str(20 + os.getpid() % 80))
     token = new_token()
-    # If an environment variable states a pairing code, the graph does not print the address of its page.
+    # With a pairing code in its environment, the graph does not print the address of its page.
     os.environ[TOKEN_VARIABLE], os.environ[CODE_VARIABLE] = token, "000000"
     return address("localhost", port, token)
 
@@ -227,8 +227,8 @@ class _Stamps:
     def __enter__(self) -> _Stamps:
         self.ns: list[int] = []
         self.on = False
-        # The smallest of 100 differences of both clocks is used, because an interruption between the two readings makes
-        # a difference too large.
+        # Of 100 measured differences between system clock and CLOCK_MONOTONIC, the smallest is used, because an
+        # interruption between the readings of the two clocks makes a difference too large.
         self.shift_ns = min(-time.clock_gettime_ns(time.CLOCK_MONOTONIC) + time.time_ns() for _ in range(100))
         self._context = rclpy.Context()
         rclpy.init(context=self._context)

@@ -48,7 +48,7 @@ class JoystickControl(AvatarNode):
         # The user's newest input: source (topic or page), time, sequence number, and the function that processes it.
         self._input: tuple[str, int, int, Callable[[int], Trajectory | None]] | None = None
         self._camera = 0.0  # direction of the camera in the world [rad]
-        self._sequences: dict[int, int] = {}  # maps the time stamp of a trajectory to the number of the page's input
+        self._sequences: dict[int, int] = {}  # maps a trajectory's time stamp to the number of the page's input
         self.listen("joy", self._on_joy)
         self.listen("cmd_vel", self._on_twist)
         self.listen("camera_heading", self._on_camera)

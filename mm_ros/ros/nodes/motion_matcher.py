@@ -108,7 +108,7 @@ class MotionMatcher(AvatarNode):
     def preload(cls) -> None:
         with suppress(MmRosError, OSError):
             built = sorted((cache_root() / "database").glob(f"*{SUFFIX}"), key=lambda path: path.stat().st_mtime)
-            if built:  # A small database suffices, because all databases use the same compiled functions.
+            if built:  # A small database compiles the functions for all databases.
                 database = read_database(built[-1])
                 warm_up(build_matcher(MatcherSettings(), database, Calibration()), database)
 

@@ -70,7 +70,7 @@ class PoseEstimator(AvatarNode):
         self._threads = [threading.Thread(target=self._work, daemon=True)]
         if s.camera:
             self.health.expects_input = False
-            first = pictures(s.camera)  # The camera is opened here, so that the node ends at its start if this fails.
+            first = pictures(s.camera)  # If the camera cannot be opened, the node ends at its start.
             self._threads.append(threading.Thread(target=self._read, args=(s.camera, first), daemon=True))
         else:
             self.listen("image", self._take)

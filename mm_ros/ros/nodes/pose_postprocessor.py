@@ -87,7 +87,7 @@ class PosePostprocessor(AvatarNode):
         listeners = self._pose.get_subscription_count(), self._tf.get_subscription_count()
         pose = self._stage.step(matched, trackers, wait=self._waits(listeners))
         self.outputs.pose(pose, moved=trackers is not None and not is_identity(trackers.new_from_old))
-        self._publish_tf(pose)  # TF is published before `pose`, because viewers wait for TF.
+        self._publish_tf(pose)  # TF is published before `pose`, because viewers draw when TF arrives.
         self._pose.publish(pose)
         self._last_pose.write(pose, listeners if self._reunion.over else self._reunion.expected)
         self._former = pose
@@ -100,7 +100,7 @@ class PosePostprocessor(AvatarNode):
         waits = self._reunion.waits(listeners, time.monotonic_ns())
         if not waits and not self._reunion.complete:
             assert self._stage is not None
-            self._stage.declare()  # Some subscribers were not found in time and miss a part of the transition.
+            self._stage.declare()  # Subscribers that were found late must not blend earlier poses into later ones.
         return waits
 
     def _publish_tf(self, pose: AvatarPose) -> None:

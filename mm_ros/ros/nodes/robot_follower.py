@@ -34,7 +34,7 @@ SKELETONS = 8
 STATUS_S = 0.1
 REPORT_S = 1.0
 DEADMAN_S = 0.5  # The deadman switch counts as released if its newest message is older than 0.5 s.
-MOST_DRY = 60_000  # A dry run stores at most this number of commands for its plot.
+MOST_DRY = 60_000  # A dry run stores at most 60,000 commands for its plot.
 SONIC = ("sonic", "sonic_body", "sonic_planner")
 FIXED_RATE = (*SONIC, "twist2")
 
@@ -88,8 +88,8 @@ class RobotSettings(Settings):
     )
     without_feedback: bool = setting(
         False,
-        "Start from `start_pose` instead of the measured joint angles. Use this only for robots that do not report "
-        "their joint angles.",
+        "Start from `start_pose` instead of the measured joint angles. Use `without_feedback` only for robots that "
+        "report no joint angles.",
         live=False,
     )
     start_pose: str = setting(
@@ -126,7 +126,7 @@ class RobotFollower(AvatarNode):
             self.get_logger().warning(f"{' and '.join(self._figure.roles.missing)} not found; the rest follows")
         self._skeletons: dict[int, CoreSkeleton] = {}
         self._follower = self._made(default_skeleton())
-        self._follower.step(rest_pose(default_skeleton()))  # The first call of `step` compiles functions.
+        self._follower.step(rest_pose(default_skeleton()))  # This call compiles functions before poses arrive.
         self._latest: tuple[float, RobotState] | None = None
         self._targets, self._tf = self.publisher("joint_targets"), self.publisher("/tf")
         self._base = self.publisher("robot_base")
@@ -311,7 +311,7 @@ class RobotFollower(AvatarNode):
             if len(self._dry) < MOST_DRY:
                 self._dry.append((now, command))
         else:
-            assert self._latest is not None  # Before the first pose of the avatar, the guard returns no command.
+            assert self._latest is not None  # Before the first pose of the avatar, the safety guard returns no command.
             base = self._base_guard.step(self._latest[1].base, command.runs)
             try:
                 self._sender.send(command, base)

@@ -21,8 +21,8 @@ from mm_ros.trajectory.from_trackers import TrajectorySettings
 
 LATE_NS = 50_000_000
 STALE_PERIOD_S = 1 / 60
-# Stale trajectories begin after STALE_TICKS timer ticks without trackers. A single tick is not enough, because after a
-# stall of the process the timer ticks before the waiting tracker messages are read.
+# The node publishes stale trajectories after STALE_TICKS timer ticks without a tracker message. A single tick is not
+# enough, because after a stall of the process the timer ticks before the waiting tracker messages are read.
 STALE_TICKS = 3
 NS = 1e9
 
@@ -78,7 +78,7 @@ class TrajectoryPredictor(AvatarNode):
             self._step(pair[0], pair[1])
 
     def _on_orientation(self, facing: BodyOrientation) -> None:
-        # `orientation_predictor` has lost the tracker message (the topic is best effort) and publishes nothing for it.
+        # No facing arrives for tracker messages that `orientation_predictor` has lost: the topic is best effort.
         for lost in self._pairs.overdue(facing.stamp_ns):
             self._step(lost, self._headset_facing(lost))
         pair = self._pairs.put_second(facing.stamp_ns, facing)

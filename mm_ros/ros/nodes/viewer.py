@@ -94,7 +94,7 @@ class Seen:
     latencies_s: deque[float] = field(default_factory=lambda: deque(maxlen=500))
     received: deque[float] = field(default_factory=lambda: deque(maxlen=500))
     truths: dict[int, bytes] = field(default_factory=dict)
-    compared: tuple[bytes, bytes] | None = None  # the newest pose of avatar and true body at one time
+    compared: tuple[bytes, bytes] | None = None  # the newest poses of avatar and true body with equal time stamps
     match: Any = None
     searched: Any = None  # the match of the last frame in which a search has run
     drawn: Any = None  # the search result whose features the page draws
@@ -148,8 +148,8 @@ class Viewer(AvatarNode):
         self._frame_s = 1.0 / s.view_rate
         self._ticks = self.create_timer(REST * self._frame_s, self.guarded("timer", self._tick), clock=steady)
         self._look()
-        # The address is printed instead of logged, because the log is a topic and the address contains the secret
-        # token.
+        # The address contains the page's secret token, so it is printed instead of logged: every node can read the log,
+        # which is a topic.
         print("\n".join(address_lines(s.host, url_of(self._server))), flush=True)
         self.start()
 
