@@ -1,1 +1,1 @@
-"""Skeleton, kinematics and skin of the avatar, and the data types that pass between the stages."""
+"""Skeleton, kinematics and skin of the avatar, and the data types that one processing stage passes to the next."""

@@ -15,10 +15,10 @@ from mm_ros.maths.quat import Quat, Row, Vec
 # proportions of adults).
 SHOULDER_BELOW, SHOULDER_ASIDE, SHOULDER_BEHIND = 0.11, 0.108, 0.015
 UPPER_ARM, FOREARM = 0.185, 0.160
-# Weight of the direction of the fingers when the direction of the elbow is estimated. With a weight of the fingers
-# below 1, the sum of both directions is never zero. `tools/elbows.py` chose the weight of the fingers on CMU recordings
-# whose wrists were bent at random by 0.3 rad (standard deviation per axis). Weights of the fingers above 0.5 do not
-# reduce the elbow's error in gestures, and they move the elbow in walks.
+# Weight of the direction of the fingers when the direction of the elbow is estimated. If this weight is below 1, the
+# weighted sum with the direction of the elbow is never zero. `tools/elbows.py` chose the weight of the fingers on CMU
+# recordings whose wrists were bent at random by 0.3 rad (standard deviation per axis). Weights above 0.5 do not reduce
+# the elbow's error in gestures, and they wrongly move the elbow in walks.
 FINGER_SHARE = 0.5
 
 
@@ -27,8 +27,8 @@ def elbow_direction(toward_hand: Row, side: int) -> Vec:
     """Return the direction of the elbow in the axes of the chest. `toward_hand` is the unit vector from shoulder to
     hand; the result is a unit vector normal to `toward_hand`. For a hand in front of the body, the elbow points down,
     outward and back; for any other hand, the direction of the elbow turns with that of the hand, by the shortest
-    rotation. The numbers of this function are fitted to the CMU recordings (`docs/pose.md`). The elbow's direction
-    jumps for hands above and behind the other shoulder, where no hand reaches."""
+    rotation. The numbers of this function are fitted to the CMU recordings (`docs/pose.md`). The direction of the elbow
+    is discontinuous only for hands above and behind the other shoulder, where no hand reaches."""
     s = 1.0 - 2.0 * side
     rest = quat.unit((0.837, 0.428 * s, -0.341), (1.0, 0.0, 0.0))
     elbow = quat.unit(quat.across((-0.521, 0.435 * s, -0.734), rest), (0.0, 0.0, -1.0))
@@ -68,7 +68,7 @@ def forearm_of(shoulder: Row, wrist: Row, yaw: float, arm: float, side: int) -> 
     out = quat.rotate(chest, elbow_direction(quat.unrotate(chest, u), side))
     elbow = corner(shoulder, end, out, first, second)
     normal = quat.cross(out, u)
-    hinge = (0.0, 0.0, 2.0 * side - 1.0)  # axis of the elbow in the rest pose
+    hinge = (0.0, 0.0, 2.0 * side - 1.0)  # axis about which the elbow bends in the rest pose
     along = (0.0, 1.0 - 2.0 * side, 0.0)
     forearm = quat.aligning(along, hinge, quat.unit(quat.sub(end, elbow), u), normal)
     return quat.normalize(forearm), distance / (first + second)

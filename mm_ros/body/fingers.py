@@ -8,14 +8,14 @@ import numpy as np
 from mm_ros.body.skeleton import LEFT_HAND, NAMES, RIGHT_HAND, Skeleton
 
 FINGERS = ("thumb", "index", "middle", "ring", "little")
-SIDES = (("left", LEFT_HAND, 1.0), ("right", RIGHT_HAND, -1.0))  # name of the side, index of the hand, sign of y axis
+SIDES = (("left", LEFT_HAND, 1.0), ("right", RIGHT_HAND, -1.0))  # name, index of the hand joint, and sign of y
 JOINTS_PER_FINGER = 3
 NAMES_OF_FINGERS: tuple[str, ...] = tuple(
     f"{side}_{finger}_{k + 1}" for side, _, _ in SIDES for finger in FINGERS for k in range(JOINTS_PER_FINGER)
 )
 FOREARM_M = 0.25  # length of the forearm of a person whose fingers have the offsets in `_OFFSETS`
-# Offsets of the joints of each finger of a left hand of 0.18 m, from the wrist outward [m]. The offsets of the fingers
-# were set by judgement; offsets of a motion file replace them.
+# Offsets of the joints of each finger of a left hand with a length of 0.18 m, from the wrist outward [m]. The offsets
+# were chosen by judgement; the offsets in a motion file replace them.
 _OFFSETS: dict[str, tuple[tuple[float, float, float], ...]] = {
     "thumb": ((0.025, 0.030, -0.012), (0.020, 0.032, -0.008), (0.012, 0.027, -0.004)),
     "index": ((0.027, 0.086, 0.0), (0.0, 0.040, 0.0), (0.0, 0.024, 0.0)),

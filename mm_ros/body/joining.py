@@ -1,4 +1,4 @@
-"""Join two streams of messages by equal time stamps."""
+"""Find the messages of two streams that have equal time stamps."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ RING_NS = 500_000_000
 
 
 class Ring(Generic[T]):
-    """Buffer of the items of the last half second by time stamp. If the stamp of a new item is more than half a second
-    older than the newest stamp, time has jumped back, and the buffer is cleared."""
+    """Buffer of the messages (items) of the last half second. A new item whose stamp is over half a second older than
+    the newest stamp shows that time has jumped back, so the buffer is cleared."""
 
     def __init__(self, span_ns: int = RING_NS) -> None:
         self._span_ns = span_ns
@@ -35,7 +35,7 @@ class Ring(Generic[T]):
         return self._items.get(stamp_ns)
 
     def older_than(self, stamp_ns: int) -> list[T]:
-        """Remove and return the items whose stamp is older than `stamp_ns`, oldest first."""
+        """Remove the items whose time stamp is before `stamp_ns` from the buffer; return the items, oldest first."""
         stamps = sorted(s for s in self._items if s < stamp_ns)
         return [self._items.pop(s) for s in stamps]
 
@@ -48,8 +48,8 @@ class Ring(Generic[T]):
 
 
 class Pairs(Generic[T]):
-    """Pairs of items of two streams with equal time stamps, in any order of arrival. `unpaired` counts the items that
-    were dropped without a pair. `put_first` and `put_second` return the pair that the new item completes, or None."""
+    """Finds pairs of messages (items) of two streams with equal time stamps. `unpaired` counts items dropped without a
+    pair. `put_first` and `put_second` return the pair that the new item completes, or None."""
 
     def __init__(self) -> None:
         self._first: Ring[T] = Ring()
@@ -71,9 +71,9 @@ class Pairs(Generic[T]):
         return None
 
     def overdue(self, now_ns: int, after_ns: int = 0) -> list[T]:
-        """Remove and return the items of the first stream without an item of the second for over `after_ns`, oldest
+        """Remove and return the unpaired items of the first stream that are older than `now_ns` − `after_ns`, oldest
         first. If `now_ns` is the stamp of an item of the second stream and `after_ns` is 0, the partners of the
-        returned items were lost, because items arrive in order."""
+        returned items were lost, because each stream arrives in order."""
         late = self._first.older_than(now_ns - after_ns)
         self.unpaired += len(late)
         return late

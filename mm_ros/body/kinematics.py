@@ -23,7 +23,7 @@ from mm_ros.maths import quat
 from mm_ros.maths.jit import njit
 from mm_ros.maths.quat import Row
 
-ARM_STRIDE = RIGHT_HAND - LEFT_HAND  # index of a right joint minus index of the same left joint
+ARM_STRIDE = RIGHT_HAND - LEFT_HAND  # index of a joint of the right arm minus that of the left arm
 LEG_STRIDE = RIGHT_LOWER_LEG - LEFT_LOWER_LEG
 
 
@@ -83,7 +83,7 @@ def update_limbs(body: Any) -> None:
 @njit
 def turn_joint(body: Any, j: int, room_rotation: Row) -> None:
     """Set the rotation of joint j in the room. The rotation of the joint's parent in the room must be up to date. The
-    children of joint j are updated by `update_room`."""
+    room poses of the joint's children do not change before a call of `update_room`."""
     k = body.parents[j]
     local = quat.normalize(quat.inv_mul(quat.get4(body.room_rotations, k), room_rotation))
     quat.put4(body.rotations, j, local)

@@ -63,7 +63,7 @@ def flat(seen: Landmarks) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Sighting:
-    """Landmarks with their time of arrival [ns], which are an input of the facing fusion."""
+    """Landmarks with their time of arrival [ns], from which the facing of the user is estimated."""
 
     arrives_ns: int
     landmarks: Landmarks

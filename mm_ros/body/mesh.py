@@ -2,7 +2,7 @@
 for each vertex.
 
 The surface encloses tapered capsules, called flesh, with smooth transitions. The method of surface nets extracts the
-surface on a grid, so that the skin fits any skeleton. The URDF file for RViz contains these capsules without a skin.
+surface on a grid, so that the skin fits any skeleton. The URDF file for RViz has only the capsules.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ CELL_M = 0.014  # edge length of the grid cells from which the skin surface is e
 # The skin weight of a joint falls to 1/e when its capsules are farther from the vertex than those of the nearest joint
 # by this distance [m].
 FOLLOW_M = 0.02
-FAR = 1.0  # distance that grid points far from all capsules get [m]
+FAR = 1.0  # distance [m] that is stored for grid points far from all capsules
 SMOOTHINGS = 6
 FURTHER_RADIUS_M = 0.011  # radius of the capsules of fingers and of other joints after the canonical joints
 LAST_BONE = 0.8  # length of the last bone of a finger, relative to the bone before it
 
 # Each row of the tables describes a tapered capsule of a person of 1.75 m by its joint, its start, its end, and the
 # radii at both ends. Start and end of a capsule are a share of the way from the joint to its child, and metres forward,
-# left and up from there. Rows of the left side are mirrored for the right side.
+# left and up from there. The rows describe the left side of the body, and are mirrored for the right side.
 _Row = tuple[str, tuple[float, float, float, float], tuple[float, float, float, float], float, float]
 _MITTEN: tuple[_Row, ...] = (  # capsules that draw the fingers of a skeleton without finger joints
     ("left_hand", (0, 0.018, 0.085, 0), (0, 0.012, 0.165, -0.006), 0.017, 0.013),
@@ -238,8 +238,8 @@ def _field(flesh: _Flesh, cell: float) -> tuple[F64, F64]:
 
 
 def _surface_net(field: F64) -> tuple[F64, NDArray[np.uint32]]:
-    """Return the vertices (V, 3) in units of grid cells, and the faces. Each grid cell that the surface crosses gets
-    one vertex, the mean of the points at which the surface crosses its edges."""
+    """Return the vertices (V, 3) of the surface in units of grid cells, and its faces. Each grid cell that the surface
+    crosses gets one vertex, the mean of the points at which the surface crosses the cell's edges."""
     inside = field < 0
     size = np.array(field.shape) - 1
     total, count = np.zeros((*size, 3)), np.zeros(size, int)

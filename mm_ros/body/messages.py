@@ -100,7 +100,7 @@ class Encoder:
         return self.message("Landmarks", header=self.header(seen.stamp_ns, frame), **flat(seen))
 
     def trackers(self, frame: TrackerFrame) -> Any:
-        """Convert a tracker frame. Roles that are lost and were never sampled are left out."""
+        """Convert a tracker frame to a message, without the devices (roles) that are lost and were never sampled."""
         return self.message(
             "TrackerArray",
             header=self.header(frame.stamp_ns),

@@ -1,4 +1,4 @@
-"""Limits of all numbers that enter or leave a stage. Values outside their limits are refused.
+"""Limits of all numbers that enter or leave a processing stage, which refuses values outside their limits.
 
 A check for finite numbers is not enough: a head position of 1e308 m would make a spring overflow, and the state of the
 spring would stay NaN. All limits are far above the values of people, rooms and robots, so that no real recording is
@@ -45,8 +45,8 @@ class Limit(NamedTuple):
 
 LIMITS = {
     "position": Limit(-1e4, 1e4, "m"),  # in map
-    "offset": Limit(-10.0, 10.0, "m"),  # position of a joint relative to its parent, or of a landmark to the hips
-    "device": Limit(-1.0, 1.0, "m"),  # tracked device relative to the joint that carries it
+    "offset": Limit(-10.0, 10.0, "m"),  # from a joint to its child, or from the hips to a landmark
+    "device": Limit(-1.0, 1.0, "m"),  # from a joint to the tracked device that it carries
     "velocity": Limit(-1e3, 1e3, "m/s"),
     "angular velocity": Limit(-1e4, 1e4, "rad/s"),
     # Velocities are computed from differences of poses that may be only a microsecond apart.
@@ -66,22 +66,22 @@ LIMITS = {
     "floor height": Limit(-10.0, 10.0, "m"),
     "uncertainty": Limit(0.0, 10.0, "m"),
     "arm span": Limit(0.0, 4.0, "m"),
-    "seconds": Limit(0, 2**31 - 1, "s"),  # time stamps, whose seconds are a signed 32-bit number in messages
+    "seconds": Limit(0, 2**31 - 1, "s"),  # of time stamps, which messages hold as signed 32-bit numbers
     "nanoseconds": Limit(0, 999_999_999, "ns"),
     "state": Limit(0, 2, "(lost, extrapolated, tracked)"),
     "samples": Limit(0, 1_000, "samples"),
     "points": Limit(0, 100_000, "points"),
 }
 UNIT_TOLERANCE = 1e-3  # maximum deviation of a quaternion's length from 1 in messages of mm_ros
-LOOSE_TOLERANCE = 0.1  # maximum deviation in messages of other programs, which are then normalized
-# Maximum distance between the positions of two outputs in sequence, unless the input reports a transform of the play
-# space.
+LOOSE_TOLERANCE = 0.1  # maximum deviation of a quaternion's length from 1 in messages of other programs
+# Maximum distance [m] between the root positions in one output of a stage and the next, unless the input of the stage
+# reports a transform of the play space.
 LEAP_M = 50.0
 
 
 def _check(what: str, values: Any, kind: str, rows: tuple[str, ...] = ()) -> None:
     """Raise Implausible for an array or number outside the limits of `kind`. The value NaN is outside all limits.
-    `rows` has the names of the rows of the checked array. In the error text `what`, `{}` is replaced by the name of the
+    `rows` names the rows of the checked array. In the error text `what`, `{}` is replaced by the name of the
     worst row."""
     limit = LIMITS[kind]
     if isinstance(values, (float, int)):
@@ -124,20 +124,20 @@ def _check_pose(what: str, pose: Any, kind: str = "position", tolerance: float =
 
 
 # The square of a huge number overflows to infinity and is then refused, so numpy's warning about overflow is switched
-# off. The warning is switched off once per message, because switching takes as long as a check.
+# off. The warning is off for a whole message, because switching takes as long as a check.
 _quietly = np.errstate(over="ignore")
 check, check_pose = _quietly(_check), _quietly(_check_pose)
 
 
 def stamp_ns(seconds: int, nanoseconds: int, what: str = "stamp") -> int:
-    """Return a time stamp in nanoseconds. Raise Implausible for negative stamps and for nanoseconds of a second or
-    more."""
+    """Convert the time stamp of a message to nanoseconds. Raise Implausible for negative stamps and for nanoseconds of
+    a second or more."""
     _check(what, seconds, "seconds")
     _check(what, nanoseconds, "nanoseconds")
     return seconds * 1_000_000_000 + nanoseconds
 
 
-# ---- Checks of the values between the stages; each function returns its argument.
+# ---- Checks of the values that one stage passes to the next; each function returns the value that it checks.
 #
 # A fast compiled kernel decides whether all numbers of a value are surely within their limits. If the kernel does not
 # confirm the limits, the slower checks above raise an error with a sentence, or accept a value near its limit.
@@ -153,8 +153,8 @@ def _within(values: Any, most: float) -> bool:
 
 @njit
 def _posed(pose: Any, positions: Any, rotations: Any, velocities: Any, angular: Any, most: Any) -> bool:
-    """Whether a pose and the rows of all devices or joints are surely plausible. `most` has the limits of positions,
-    velocities and angular velocities."""
+    """Whether a pose and the arrays of all devices or joints are surely within their limits. `most` holds the limits of
+    positions, velocities and angular velocities."""
     for q in rotations:
         if not abs(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3] - 1.0) < UNIT_TOLERANCE:
             return False
@@ -316,8 +316,8 @@ class ImplausibleOutput(Implausible):
 
 
 class Outputs:
-    """Checks of the outputs of one stage before they are published: plausible values, and no leap from one output to
-    the next."""
+    """Checks each output of one stage before publication: the values are plausible, and the position does not leap from
+    one output to the next."""
 
     def __init__(self) -> None:
         self._last: tuple[int, NDArray[np.float64]] | None = None
@@ -337,7 +337,7 @@ class Outputs:
         return desired
 
     def pose(self, pose: AvatarPose, moved: bool = False) -> AvatarPose:
-        """Check a pose of the avatar. `moved` states whether the stage's input reported a transform of the play
+        """Check a pose of the avatar, which may leap if `moved`: the stage's input has reported a transform of the play
         space."""
         self._checked(avatar_pose, pose)
         self._leap(pose.epoch, pose.root[:2], moved)

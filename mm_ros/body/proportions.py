@@ -39,9 +39,9 @@ from mm_ros.body.skeleton import (
 )
 
 Array = Any
-# Range of the leg length of adults. Other leg lengths are those of children or in another unit.
+# Range of the leg length of adults [m]. A skeleton with another leg length is a child's, or is in another unit.
 ADULT_LEG_M = (0.70, 1.0)
-ROUNDING = 0.005  # tolerance of the ranges below for rounding errors, when several skeletons were averaged
+ROUNDING = 0.005  # tolerance of the ranges of lengths for rounding errors in the average of several skeletons
 NO_BONE_M = 1e-4  # Bones that are shorter than this count as missing.
 
 
@@ -62,9 +62,9 @@ class Range(NamedTuple):
 HEAD_OVER_LEG = Range(1.84, 1.90, 1.97)  # height of the head joint above the floor, relative to the leg
 ARM_OVER_LEG = Range(0.60, 0.65, 0.71)  # distance from shoulder to wrist, relative to the leg
 SHOULDERS_OVER_LEG = Range(0.32, 0.42, 0.53)  # distance between the shoulder joints, relative to the leg
-# The leg length is wrong if head and arms both suggest another length, whose ratio to it has a logarithm above this.
+# The leg length is wrong if head and arms both suggest a length that differs by more (logarithm of the ratio).
 LEG_OFF = 0.17
-AGREE = 0.10  # The leg is corrected only if the logarithm of the ratio of both suggested lengths is smaller.
+AGREE = 0.10  # The leg is corrected only if head and arms suggest lengths that differ by less (logarithm of ratio).
 LARGEST_CHANGE = 1.45  # A skeleton whose bones would have to change by a larger factor is not human and is not changed.
 # Minimum and maximum plausible proportions, from children to tall people. Proportions outside of this range are
 # reported as probably wrong.

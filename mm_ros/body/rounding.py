@@ -22,7 +22,7 @@ from mm_ros.maths.jit import njit
 
 
 def _kept(values: Any, kind: Any) -> NDArray[Any]:
-    """Return a read-only copy of an array. The method `astype` takes half the time of `np.array`."""
+    """Return a read-only copy of an array. The method `astype` is used, because `np.array` takes twice the time."""
     out: NDArray[Any] = np.asarray(values).astype(kind)
     out.setflags(write=False)
     return out
@@ -39,8 +39,7 @@ def frozen(value: Any) -> Any:
 
 
 def handed_trackers(t: TrackerFrame) -> TrackerFrame:
-    """Return a tracker frame as a message would contain it. The message omits roles that are lost and were never
-    sampled."""
+    """Round a tracker frame as a message would, and clear the rows of devices that are lost and were never sampled."""
     positions, rotations = t.positions.astype(np.float64), t.rotations.astype(np.float64)
     velocities, angular = t.velocities.astype(np.float64), t.angular_velocities.astype(np.float64)
     state, sampled = t.state.astype(np.uint8), t.sampled_ns.astype(np.int64)
@@ -66,7 +65,7 @@ def rounded_orientation(o: BodyOrientation) -> BodyOrientation:
 
 
 def rounded_trajectory(t: Trajectory) -> Trajectory:
-    return Trajectory(  # The object is made directly, because `dataclasses.replace` would take several times as long.
+    return Trajectory(  # `dataclasses.replace` would take several times as long.
         t.stamp_ns, t.epoch, t.source, _kept(t.position, np.float64), _kept(t.velocity, np.float64), t.yaw, t.yaw_sigma,
         t.height_ratio, _kept(t.times, np.float32), _kept(t.positions, np.float32), _kept(t.directions, np.float32),
         t.stale, _kept(t.new_from_old, np.float64), rounded_feet(t.feet),
@@ -78,8 +77,8 @@ def rounded_feet(feet: FeetEstimate | None) -> FeetEstimate | None:
 
 
 def rounded_pose(p: AvatarPose) -> AvatarPose:
-    """Return a pose as a message would contain it. The message has the field `root` in place of position and rotation
-    in row 0."""
+    """Round a pose to float32 as a message would, and clear row 0 (the root) of positions and rotations, because a
+    message has the field `root` instead."""
     positions, rotations = p.positions.astype(np.float32), p.rotations.astype(np.float32)
     positions[0], rotations[0] = 0, (1, 0, 0, 0)
     positions.setflags(write=False)

@@ -57,7 +57,7 @@ MOST_JOINTS = 255
  LEFT_UPPER_LEG, LEFT_LOWER_LEG, LEFT_FOOT, LEFT_TOES,
  RIGHT_UPPER_LEG, RIGHT_LOWER_LEG, RIGHT_FOOT, RIGHT_TOES) = range(J)  # fmt: skip
 
-# Joints whose offsets are the bones of the arms, and joints whose offsets are the bones of trunk and neck.
+# Joints whose offsets from their parents are the bones of the arms, and those of trunk and neck.
 ARM_BONES = (LEFT_LOWER_ARM, LEFT_HAND, RIGHT_LOWER_ARM, RIGHT_HAND)
 TRUNK_BONES = (SPINE, CHEST, UPPER_CHEST, NECK, HEAD, LEFT_SHOULDER, LEFT_UPPER_ARM, RIGHT_SHOULDER, RIGHT_UPPER_ARM)
 
@@ -109,8 +109,8 @@ class Segments(NamedTuple):
 
     @lru_cache(maxsize=16)  # noqa: B019  (a few users; the matcher asks in each step)
     def factors(self, joints: int) -> NDArray[np.float32]:
-        """Return a read-only factor for the offset of each joint (joints, 1). The factor of joints that are not
-        canonical is 1."""
+        """Return a read-only array of the factors for the offsets of joints (joints, 1), which are 1 for joints that
+        are not canonical."""
         out = np.ones((joints, 1), np.float32)
         out[list(TRUNK_BONES)], out[list(ARM_BONES)] = self.trunk, self.arms
         out.setflags(write=False)
@@ -231,6 +231,6 @@ def default_skeleton() -> Skeleton:
 
 
 def canonical_kinematics(positions: Any, rotations: Any) -> tuple[Any, Any]:
-    """Compute the same as `Skeleton.kinematics` for the canonical joints only, whose parents are the same in all
-    skeletons."""
+    """Convert canonical joint poses from parent axes to the room, without a skeleton, because all skeletons have the
+    same canonical parents."""
     return rot.forward_kinematics(PARENTS, positions[..., :J, :], rotations[..., :J, :])

@@ -1,4 +1,4 @@
-"""Rules of all stages that decide by time stamp and epoch what a stage does with a sample."""
+"""Decide what a stage does with a sample, by its time stamp and its epoch (count of starts and loops of the source)."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from typing import NamedTuple
 
 from mm_ros.body.types import F64, IDENTITY_POSE
 
-ADVANCE = "advance"  # for the next sample: the stage integrates over the time step
-DROP = "drop"  # for a duplicate or late sample: the stage ignores the sample
-RESET = "reset"  # for the first sample, a new epoch or a jump back in time: the stage resets all state
-CARRY = "carry"  # after the user re-centred the play space: the stage transforms all state by `new_from_old`
-HOLD = "hold"  # for the first sample after a gap: the stage keeps its state and does not integrate over the gap
+ADVANCE = "advance"  # If a sample follows the last one, the stage integrates over the time step between both.
+DROP = "drop"  # If a sample is a duplicate or is late, the stage ignores the sample.
+RESET = "reset"  # At the first sample, in a new epoch or after a jump back in time, the stage resets all state.
+CARRY = "carry"  # After the user has re-centred the play space, the stage transforms all state by `new_from_old`.
+HOLD = "hold"  # At the first sample after a gap, the stage keeps its state and does not integrate over the gap.
 
 # A sample that is older than the last sample by at most this time [s] is late; an older one shows that the source has
 # looped or jumped.
 LATE_S = 0.1
-GAP_S = 0.5  # If the time between two samples is longer than this [s], it is a gap.
+GAP_S = 0.5  # minimum time between two samples that counts as a gap [s]
 _IDENTITY = list(IDENTITY_POSE)
 
 
@@ -25,7 +25,7 @@ class Judgement(NamedTuple):
 
 
 class Timeline:
-    """Rules for the samples of one stage. A `Timeline` stores the stamp and epoch of the last accepted sample."""
+    """Decides what one stage does with each sample, from the stamp and epoch of the last accepted sample."""
 
     def __init__(self, late_s: float = LATE_S, gap_s: float = GAP_S) -> None:
         self.late_s, self.gap_s = late_s, gap_s
@@ -36,15 +36,15 @@ class Timeline:
         self.epoch = 0
 
     def judge(self, stamp_ns: int, epoch: int = 0, new_from_old: F64 | None = None) -> Judgement:
-        """Return the verdict on a sample (ADVANCE, DROP, RESET, CARRY or HOLD), from its time stamp and epoch. A
-        transform within an epoch (travel by stick) gives ADVANCE, and the caller applies the transform."""
+        """Return the verdict on a sample (ADVANCE, DROP, RESET, CARRY or HOLD). A transform of the play space within an
+        epoch (travel by stick) gives ADVANCE, and the caller applies the transform."""
         if self.stamp_ns is None:
             return self._accept(RESET, 0.0, stamp_ns, epoch)
         dt = (stamp_ns - self.stamp_ns) * 1e-9
         late = -self.late_s <= dt <= 0
         if epoch != self.epoch:
-            # A late sample of the previous epoch is dropped. In a newer epoch, an equal or older stamp is valid,
-            # because sources restart and loop.
+            # A late sample of the previous epoch is dropped. A sample of a newer epoch may have an equal or older
+            # stamp, because sources restart and loop.
             if late and epoch < self.epoch:
                 return Judgement(DROP, 0.0)
             if new_from_old is not None and not is_identity(new_from_old):
@@ -69,6 +69,6 @@ def is_identity(pose: F64) -> bool:
     if numbers == _IDENTITY:
         return True
     x, y, z, _, qx, qy, qz = numbers
-    if abs(qx) > 5e-7 or abs(qy) > 5e-7 or abs(qz) > 5e-7:  # half of the rotation angle of the pose [rad]
+    if abs(qx) > 5e-7 or abs(qy) > 5e-7 or abs(qz) > 5e-7:  # limit of half the rotation angle [rad]
         return False
     return bool(abs(x) < 1e-6 and abs(y) < 1e-6 and abs(z) < 1e-6)

@@ -39,7 +39,7 @@ ROLES: tuple[str, ...] = (
 (HEAD_ROLE, LEFT_HAND_ROLE, RIGHT_HAND_ROLE, WAIST_ROLE, LEFT_FOOT_ROLE, RIGHT_FOOT_ROLE,
  CHEST_ROLE, LEFT_KNEE_ROLE, RIGHT_KNEE_ROLE, LEFT_FOREARM_ROLE, RIGHT_FOREARM_ROLE) = range(len(ROLES))  # fmt: skip
 R = len(ROLES)
-BODY_ROLES: tuple[int, ...] = tuple(range(WAIST_ROLE, R))  # roles of the body trackers
+BODY_ROLES: tuple[int, ...] = tuple(range(WAIST_ROLE, R))  # indices in `ROLES` of the trackers worn on the body
 JOINT_OF_ROLE: tuple[int, ...] = (
     HEAD, LEFT_HAND, RIGHT_HAND, HIPS, LEFT_FOOT, RIGHT_FOOT,
     UPPER_CHEST, LEFT_LOWER_LEG, RIGHT_LOWER_LEG, LEFT_LOWER_ARM, RIGHT_LOWER_ARM,
@@ -231,7 +231,7 @@ class Match:
     clip: str = ""
     clip_index: int = -1  # -1 without a database
     frame: int = -1  # number of the played frame in the motion database; -1 without a database
-    frame_fraction: float = 0.0  # played position between `frame` (0) and the frame after it (1)
+    frame_fraction: float = 0.0  # position of playback between `frame` (0) and the next frame (1)
     time: float = 0.0  # s within the clip
     tags: tuple[str, ...] = ()  # tags of `frame`
     band: str = ""  # requested height band
