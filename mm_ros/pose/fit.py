@@ -144,8 +144,7 @@ def _add_turn(a: Any, b: Any, missing: Row, bends: float, weight: float) -> None
 
 @njit
 def _add_along(a: Any, b: Any, way: Row, missing: float, turn_arm: Row, weight: float) -> None:
-    """Add one equation to the fit: the point at `turn_arm` from the hips must move by `missing` along the unit vector
-    `way`.
+    """Add one equation to the fit: a point at `turn_arm` from the hips must move by `missing` along the vector `way`.
     """
     row = np.zeros(UNKNOWNS)
     turned = quat.cross(turn_arm, way)

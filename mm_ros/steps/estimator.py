@@ -33,18 +33,18 @@ from mm_ros.steps import outputs as so
 from mm_ros.steps.fusion import CameraFeet, FootTrackers
 from mm_ros.tracking.check import check_trackers
 
-GAP_S = 0.2  # After a gap of more than `GAP_S` between tracker frames, the memory of the step network is reset.
+GAP_S = 0.2  # The step network's state is reset after a gap of more than `GAP_S` in the tracker frames.
 REFRACTORY_S = 0.25  # Minimum time between two reported touchdowns of the same foot.
 # A foot counts as lifted when its probability of standing is below `RELEASED` times the setting
 # `touchdown_threshold`.
 RELEASED = 0.6
-# Half-lives of the smoothing of the ankle positions, for a standing foot and for a moving foot.
+# Half-lives of the smoothed ankle positions: for a standing foot, and for a moving foot.
 STANDING_HALFLIFE_S, MOVING_HALFLIFE_S = 0.25, 0.05
 TRACKED_CONTACT = 0.5  # A foot with a tracker touches down when its probability of contact exceeds `TRACKED_CONTACT`.
 
 
 class StepModel(Protocol):
-    """Step network, which is run at time steps (ticks) of 1/60 s.
+    """Step network, which runs once in 1/60 s.
 
     The network maps inputs (1, INPUTS) float32 and its state to outputs (1, OUTPUTS) float32 and its new state.
     """
@@ -83,9 +83,9 @@ class StepEstimate:
 def standing_probability(out: F64, foot: int) -> float:
     """Compute the probability that a foot stands from the outputs `out` (OUTPUTS,) of the step network.
 
-    The log odds are the mean of the network's log odds that the foot stands and that the foot does not move. Touchdowns
-    detected from the returned probability have an F1 score of 0.72 on people who were left out of the training; the
-    network's own touchdown output has 0.54 (benchmarks/2026-11-steps.md).
+    The log odds of the returned probability are the mean of two network outputs: that the foot stands, and that it does
+    not move. Touchdowns detected from the returned probability have an F1 score of 0.72 on people who were left out of
+    the training; the network's own touchdown output has 0.54 (benchmarks/2026-11-steps.md).
     """
     odds = 0.5 * float(out[foot * so.FEET + so.CONTACT] - out[foot * so.FEET + so.MOVES])
     return 1.0 / (1.0 + math.exp(-min(max(odds, -50.0), 50.0)))
@@ -113,7 +113,7 @@ class Touchdowns:
 
 
 class StepStage:
-    """Stage that estimates the user's feet frame by frame, or returns None without a step network `model`."""
+    """Stage that estimates the user's feet frame by frame, and gives no estimate without a step network `model`."""
 
     def __init__(self, settings: StepSettings, calibration: Calibration, model: StepModel | None) -> None:
         self.settings, self.calibration, self.model = settings, calibration, model
@@ -142,7 +142,7 @@ class StepStage:
         self._tracked_touchdowns = Touchdowns(TRACKED_CONTACT)
 
     def watch(self, landmarks: Landmarks) -> None:
-        """Add the landmarks of one camera image, which the next call of `step` uses."""
+        """Add the landmarks of one camera image, by which the next call of `step` corrects the feet."""
         self._camera.watch(landmarks)
 
     def step(self, frame: TrackerFrame, facing: BodyOrientation | None = None) -> StepEstimate | None:
@@ -178,7 +178,7 @@ class StepStage:
         si.carry_memory(self._memory, x, y, z, yaw, self.calibration.head_height)
 
     def _advance(self, stamp_ns: int) -> list[bool]:
-        """Run the network up to `stamp_ns`, and return whether left and right foot touched down."""
+        """Run the step network up to `stamp_ns`, and return whether each foot touched down since the last call."""
         assert self.model is not None
         landed = [False, False]
         if self._stamp_ns is None:
@@ -228,8 +228,8 @@ def settle(places: F64, feet: F64, dt: float) -> None:
     """Smooth the ankle positions of `feet` (2, 10) in place. `places` (2, 3) contains the smoothed ankle positions of
     the last frame and is updated.
 
-    The position of a moving foot is integrated from its velocity and corrected fast. The position of a standing foot
-    stays constant and is corrected slowly.
+    The position of a moving foot is integrated from its velocity and corrected fast toward the network's position. The
+    position of a standing foot is corrected slowly.
     """
     for foot in range(2):
         moves = feet[foot, 2]
@@ -249,9 +249,9 @@ def in_room(out: F64, at: F64, height: float, age: float, feet: F64, ahead: F64)
     """Convert the outputs `out` (OUTPUTS,) of the step network to room coordinates, and write them to `feet` and
     `ahead`.
 
-    The network computed `out` in its last run, `age` seconds ago, from the input channels `at`. `feet` (2, 10) has the
-    layout of `FeetEstimate.numbers`. Each row of `ahead` (3, 5) contains the predicted shift of the hips (x, y), the
-    expected error of this shift, the predicted yaw, and the expected error of the yaw.
+    The network computed `out` in its last run, `age` seconds ago, from the tracker data `at` (channels). `feet` (2, 10)
+    has the layout of `FeetEstimate.numbers`. Each row of `ahead` (3, 5) contains the predicted shift of the hips (x,
+    y), the expected error of this shift, the predicted yaw, and the expected error of the yaw.
     """
     c, s = math.cos(at[3]), math.sin(at[3])
     for foot in range(2):

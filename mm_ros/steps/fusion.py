@@ -27,18 +27,18 @@ from mm_ros.maths import rotations as rot
 VISIBLE, SURE = 0.5, 0.5
 NEEDED = np.array([LEFT_HIP, RIGHT_HIP, LEFT_ANKLE, RIGHT_ANKLE])
 PAST_S = 0.6  # Estimates of the feet are stored for the time `PAST_S`, because camera images arrive late.
-FORGOTTEN_S = 0.4  # The correction by the camera ends when the newest image is older than `FORGOTTEN_S`.
-IMAGE_HALFLIFE_S = 0.03  # Half-life of the average over the differences between camera images and estimates.
+FORGOTTEN_S = 0.4  # The camera corrects the feet no longer if its newest image is older than `FORGOTTEN_S`.
+IMAGE_HALFLIFE_S = 0.03  # Half-life of the averaged difference between ankles in images and estimated ankles.
 # `CAMERA_M` and `SHARES` were fitted on the CMU subjects 07, 16, 82, 83 and 120 with a simulated camera
 # (benchmarks/2026-11-steps.md). `CAMERA_M` and `SHARES` hold one value for each of the directions forward, left and up.
 # `CAMERA_M` is the standard deviation of the distance between the ankles in a camera image [m]. The values of
 # `CAMERA_M` are 1.4 times the measured values, because the errors of successive images are correlated.
 CAMERA_M = np.array([0.20, 0.17, 0.13])
-SHARES = np.array([0.8, 0.1, 0.1])  # Shares of the network's squared error in the directions forward, left and up.
+SHARES = np.array([0.8, 0.1, 0.1])  # Shares of the three directions in the squared error of the network.
 
 TRACKER_M = 0.015  # Standard deviation of an ankle position from a foot tracker whose mounting was measured.
 UNMEASURED_M = 0.15  # Standard deviation of an ankle position if the mounting is unknown or the tracker extrapolated.
-BLEND_HALFLIFE_S = 0.1  # Half-life with which a foot tracker is blended in, and is blended out after its loss.
+BLEND_HALFLIFE_S = 0.1  # Half-life with which the weight of a foot tracker changes when it is found or lost.
 # A tracked foot with the speed `MOVING` [m/s] counts as moving with probability 0.5.
 MOVING, SPREAD = 0.12, 0.03
 LOW = 0.12  # A still ankle does not stand on the floor if it is higher than `LOW` times the standing height.
@@ -62,7 +62,7 @@ def ankles_apart(positions: F64) -> F64 | None:
 
 
 class CameraFeet:
-    """Correct the estimated feet by camera images.
+    """Correct the user's estimated feet by the ankles in camera images.
 
     The vector between the ankles in an image is compared with the network's estimate at the time of the image. The
     difference corrects the present estimate, although the image is 0.1 to 0.2 s old, because errors of the network that
@@ -97,7 +97,7 @@ class CameraFeet:
         self._missing += share * (apart - estimate - self._missing)
 
     def correct(self, stamp_ns: int, feet: F64, yaw: float) -> None:
-        """Correct the ankles of `feet` (2, 10) in place by the past images. `yaw` is the user's facing in the room."""
+        """Correct the ankles of `feet` (2, 10) in place by past camera images. `yaw` is the user's facing."""
         if self._image_ns is None:
             return
         c, s = math.cos(yaw), math.sin(yaw)

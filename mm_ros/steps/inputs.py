@@ -18,7 +18,7 @@ from mm_ros.body.types import F32, F64
 from mm_ros.facing.inputs import axes_of, heading_of
 from mm_ros.maths.jit import njit
 
-RATE = 60.0  # The step network runs at `RATE` [Hz].
+RATE = 60.0  # Rate at which the step network runs [Hz].
 TICK_S = 1.0 / RATE  # Time between two runs of the step network.
 
 # The channels of a frame are, in this order: head (x, y, z), unwrapped heading, pitch and roll of the headset, left
@@ -26,11 +26,11 @@ TICK_S = 1.0 / RATE  # Time between two runs of the step network.
 CHANNELS = 14
 HEADING, LEFT_VALID = 3, 12
 
-AVERAGES_S = (0.35, 1.5)  # Time constants of the two averages that are subtracted from the head position.
-YAW_AVERAGE_S = 1.0  # Time constant of the average that is subtracted from the heading.
+AVERAGES_S = (0.35, 1.5)  # Time constants of the two moving averages that are subtracted from the head position.
+YAW_AVERAGE_S = 1.0  # Time constant of the moving average that is subtracted from the heading.
 # Frequencies that the filters pass [Hz]: `BOB_HZ` for the head's height, `SWAY_HZ` for the head's lateral position.
 BOB_HZ, SWAY_HZ = (0.8, 4.0), (0.35, 1.8)
-AXES_TAU_S = 0.5  # Time constant of the smoothed heading that defines the lateral direction.
+AXES_TAU_S = 0.5  # Time constant of the smoothed heading, which is the forward direction for lateral motion.
 LEVEL_TAU_S = 1.0  # Time constant of the mean amplitudes of the head's vertical and lateral oscillation.
 # `LEAST_LEVEL` times the standing height is added to the mean amplitudes of the oscillations, so that small
 # oscillations are not amplified.
@@ -48,7 +48,7 @@ BLOCKS: tuple[tuple[str, int], ...] = (
 )
 INPUTS = sum(n for _, n in BLOCKS)
 
-# Indices in the array `memory` of the numbers that `inputs_step` stores from one time step to the next.
+# Indices in the array `memory`, in which `inputs_step` stores numbers for the next time step.
 _STARTED, _LAST, _EMA = 0, 1, 1 + CHANNELS
 _YAW_MEAN = _EMA + 6
 _AXES_YAW = _YAW_MEAN + 1
@@ -97,9 +97,9 @@ def channels_of(positions: F64, rotations: F64, state: Any, last: F64, out: F64)
 
 @njit
 def _band(memory: F64, at: int, x: float, low_hz: float, high_hz: float, dt: float, first: bool, out: F64) -> None:
-    """Filter `x` by a causal first-order Butterworth band-pass (bilinear transform).
+    """Apply to `x` a first-order Butterworth band-pass filter (bilinear transform) that uses only past values.
 
-    `out` gets the filtered value, the rate of this value [1/s], and both divided by their mean amplitudes.
+    Write to `out` the filtered value, its rate [1/s], and both divided by their mean amplitudes.
     """
     if first:
         memory[at], memory[at + 1], memory[at + 2], memory[at + 3], memory[at + 4] = x, x, 0.0, 0.0, 0.0

@@ -32,8 +32,8 @@ EVENT_HALF_TICKS = 2  # `EVENT_HALF_TICKS` time steps before and after a touchdo
 
 @dataclass(frozen=True)
 class Augmentation:
-    """Options of the data augmentation, each of which is a probability per window, a range (two numbers) or a standard
-    deviation."""
+    """Options of the data augmentation: probabilities per window of motion, ranges (two numbers) and standard
+    deviations."""
 
     mirror: float = 0.5
     reverse: float = 0.12
@@ -46,10 +46,10 @@ class Augmentation:
     sway_bob: tuple[float, float] = (0.6, 1.6)
     look_around: float = 0.5
     look_deg: tuple[float, float] = (8.0, 70.0)
-    head_pitch: float = 7.0  # degrees, constant
+    head_pitch: float = 7.0  # standard deviation of the constant pitch error of the headset [deg]
     head_yaw: float = 3.0
     frozen: float = 0.10  # share of windows in which both feet stand still from a random frame on
-    body_moves: float = 0.25  # share of windows in which head and hands lean or go down, while the feet do not change
+    body_moves: float = 0.25  # share of windows in which head and hands move as in bends, while the feet do not change
     other_hand: float = 0.25  # probability that a hand moves like a hand of another window
     still_hand: float = 0.1
     no_hands: float = 0.5
@@ -68,7 +68,7 @@ class Augmentation:
 class Window:
     """Inputs (T, INPUTS) and targets of one window of motion.
 
-    The loss counts the time steps with `valid` (T,), and the predictions of the hips with `ahead_valid` (T, 3).
+    The training loss ignores time steps without `valid` (T,), and predictions of the hips without `ahead_valid` (T, 3).
     """
 
     inputs: F32
@@ -195,7 +195,7 @@ def _freeze(c: F64, rng: np.random.Generator) -> None:
 
 
 def _slow_noise(n: int, hz: float, rng: np.random.Generator) -> F64:
-    """Smooth noise (n, 3) of unit size with frequencies up to about `hz`."""
+    """Return smooth random noise (n, 3) with a standard deviation near 1 and frequencies up to about `hz`."""
     keys = max(4, int(n / RATE * 2 * hz) + 4)
     at = np.linspace(0, keys - 3.001, n)
     k = rng.normal(size=(keys, 3))
@@ -280,7 +280,7 @@ def _body_moves(c: F64, height: float, rng: np.random.Generator) -> None:
 
 
 def _device(c: F64, times: F64, how: Augmentation, rng: np.random.Generator) -> None:
-    """Add constant errors of the headset pose, and rotations of the head about its joint as if the user looked around.
+    """Add constant errors to the headset pose, and turn the head about its joint as if the user looked around.
     """
     before = c[:, HEADING : HEADING + 2].copy()
     if rng.random() < how.look_around:
@@ -316,7 +316,7 @@ def _validity(n: int, how: Augmentation, rng: np.random.Generator) -> F64:
 
 
 def _sampled(shown: F64, how: Augmentation, rng: np.random.Generator) -> None:
-    """Add noise, and lower the rate of the devices: take fewer samples and interpolate them to 60 Hz."""
+    """Add noise to the tracked poses, take fewer samples as from slow devices, and interpolate them to 60 Hz."""
     n = len(shown)
     if rng.random() < how.noise:
         m, rad = how.noise_m * rng.random(), np.radians(how.noise_deg) * rng.random()

@@ -25,7 +25,7 @@ from mm_ros.tracking.calibration import CONTROLLER_ALONG_HAND, HEADSET_IN_HEAD
 # The columns of a `Source` are the channels of `mm_ros.steps.inputs`, then ankles, contacts, facing and hips.
 ANKLES = slice(CHANNELS, CHANNELS + 6)  # left, right: x y z
 CONTACT = slice(ANKLES.stop, ANKLES.stop + 2)
-FACING = CONTACT.stop  # The column `FACING` holds the unwrapped yaw of the body.
+FACING = CONTACT.stop  # The column `FACING` holds the yaw of the body without jumps by 360°.
 HIPS_XY = slice(FACING + 1, FACING + 3)
 COLUMNS = HIPS_XY.stop
 

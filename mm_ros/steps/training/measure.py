@@ -119,12 +119,12 @@ def estimated(model: OnnxModel, channels: F64, height: float) -> tuple[F64, list
 
 
 def footfalls(true: Sequence[F64], found: Sequence[F64]) -> F64:
-    """Compare the times of true and of found footfalls, and return five counts.
+    """Compare the times of true footfalls with those of footfalls that a network found, and return five counts.
 
     The first count is the number of pairs of a true and a found footfall of the same foot within `TOLERANCE_S`. The
-    second and the third count are the numbers of true and of found footfalls. The fifth count is the number of found
-    footfalls that have a true footfall of either foot within `ANY_FOOT_S`. The fourth count is the number of found
-    footfalls whose nearest true footfall is of the same foot and within `ANY_FOOT_S`.
+    second count is the number of true footfalls, the third that of found footfalls. The fifth count is the number of
+    found footfalls that have a true footfall of either foot within `ANY_FOOT_S`. The fourth count is the number of
+    found footfalls whose nearest true footfall is of the same foot and within `ANY_FOOT_S`.
     """
     hits = same = near = 0
     both = [(float(t), foot) for foot in range(2) for t in true[foot]]

@@ -28,7 +28,7 @@ from mm_ros.steps.outputs import (
 )
 
 CLIP = 8.0  # Inputs are limited to `CLIP` standard deviations, because larger values are tracking errors.
-# The logarithms of the expected errors are limited to the range from `MIN_LOG` to `MAX_LOG`.
+# Minimum and maximum of the logarithms of the expected errors that the network reports.
 MIN_LOG, MAX_LOG = -4.6, 0.7
 
 
@@ -51,8 +51,8 @@ class StepNetwork(nn.Module):
         self.last = nn.Linear(plan.units, OUTPUTS)
 
     def normalize_by(self, inputs: Tensor) -> None:
-        """Set the normalization to mean and standard deviation of `inputs`. The standard deviation is at least 0.02,
-        because some inputs may be constant in the training data."""
+        """Set mean and standard deviation by which inputs are normalized to those of `inputs`. The standard deviation
+        is at least 0.02, because some inputs may be constant in the training data."""
         self.mean.copy_(inputs.mean(0))
         self.scale.copy_(inputs.std(0).clamp(min=0.02))
 
@@ -64,7 +64,7 @@ class StepNetwork(nn.Module):
 
 
 def loss(out: Tensor, batch: dict[str, Tensor]) -> Tensor:
-    """Compute the training loss: the weighted sum of the negative log likelihoods of all outputs at valid ticks."""
+    """Compute the training loss: the weighted sum of negative log likelihoods of all outputs at valid time steps."""
     valid = batch["valid"]
     total = valid.sum().clamp(min=1.0)
     feet = out[..., : 2 * FEET].unflatten(-1, (2, FEET))
@@ -136,7 +136,7 @@ def onnx_of(network: StepNetwork, metadata: dict[str, str]) -> bytes:
         return name
 
     def half(name: str, value: Any) -> str:
-        """Store a constant in half precision, and cast it to float32 when the file is loaded."""
+        """Store a constant of the ONNX graph in half precision, and cast it to float32 when the file is loaded."""
         kept = constant(f"{name}_half", value, np.float16)
         return node("Cast", [kept], name, to=TensorProto.FLOAT)
 

@@ -33,10 +33,10 @@ NORMALIZED_BY = 200  # Mean and standard deviation of the inputs are computed fr
 class TrainOptions:
     seed: int = 0
     batches: int = 2000
-    windows: int = 32  # per batch
-    ticks: int = 300  # length of each window in ticks of 1/60 s
+    windows: int = 32  # number of windows of motion per batch
+    ticks: int = 300  # length of each window in time steps of 1/60 s
     learning_rate: float = 2.5e-3
-    # The learning rate is smaller if an existing network is trained further, so that its accuracy is kept.
+    # Learning rate: smaller if an existing network is trained further, so that its accuracy is kept.
     learning_rate_again: float = 1e-3
     weight_decay: float = 0.02
     procedural: float = 0.15  # share of windows from subjects whose name begins with "procedural"
@@ -47,7 +47,7 @@ class TrainOptions:
 def shares_of(sources: Sequence[Source], procedural: float) -> F64:
     """Return the probability (S,) with which each source is drawn.
 
-    The sources of procedural motion have the probability `procedural` together. Within captured and within procedural
+    The sum of the probabilities of procedural motion is `procedural`. Within captured and within procedural
     motion, the probability of a source is proportional to its duration.
     """
     length = np.array([len(s) for s in sources], np.float64)
