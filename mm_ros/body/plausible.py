@@ -45,8 +45,8 @@ class Limit(NamedTuple):
 
 LIMITS = {
     "position": Limit(-1e4, 1e4, "m"),  # in map
-    "offset": Limit(-10.0, 10.0, "m"),  # from a joint to its child, or from the hips to a landmark
-    "device": Limit(-1.0, 1.0, "m"),  # from a joint to the tracked device that it carries
+    "offset": Limit(-10.0, 10.0, "m"),  # limit of the offset of a joint from its parent, or of a landmark from the hips
+    "device": Limit(-1.0, 1.0, "m"),  # limit of the offset of a tracked device from the joint that carries it
     "velocity": Limit(-1e3, 1e3, "m/s"),
     "angular velocity": Limit(-1e4, 1e4, "rad/s"),
     # Velocities are computed from differences of poses that may be only a microsecond apart.
@@ -66,7 +66,7 @@ LIMITS = {
     "floor height": Limit(-10.0, 10.0, "m"),
     "uncertainty": Limit(0.0, 10.0, "m"),
     "arm span": Limit(0.0, 4.0, "m"),
-    "seconds": Limit(0, 2**31 - 1, "s"),  # of time stamps, which messages hold as signed 32-bit numbers
+    "seconds": Limit(0, 2**31 - 1, "s"),  # limit of time stamps, which messages hold as signed 32-bit numbers
     "nanoseconds": Limit(0, 999_999_999, "ns"),
     "state": Limit(0, 2, "(lost, extrapolated, tracked)"),
     "samples": Limit(0, 1_000, "samples"),
@@ -302,7 +302,7 @@ def skeleton(bones: Skeleton) -> Skeleton:
 
 
 def warm_up(desired: Trajectory, pose: AvatarPose) -> None:
-    """Compile the checks of all outputs of stages."""
+    """Compile the functions that check the outputs of stages."""
     trajectory(desired)
     avatar_pose(pose)
     trackers(TrackerFrame(0))
@@ -312,7 +312,7 @@ def warm_up(desired: Trajectory, pose: AvatarPose) -> None:
 
 
 class ImplausibleOutput(Implausible):
-    """Error for an implausible output of a stage, which is then reset instead of being published."""
+    """Error for an implausible output of a stage. The stage is then reset, and the output is not published."""
 
 
 class Outputs:

@@ -46,8 +46,8 @@ NO_BONE_M = 1e-4  # Bones that are shorter than this count as missing.
 
 
 class Range(NamedTuple):
-    """Range of a length relative to the leg. If a length is below `low` or above `high`, the joint is at an implausible
-    position and is moved so that the length becomes `usual`."""
+    """Range of a body length relative to the length of the leg. If a length is below `low` or above `high`, the joint
+    is at an implausible position and is moved so that the length becomes `usual`."""
 
     low: float
     usual: float

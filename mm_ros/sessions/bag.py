@@ -32,7 +32,7 @@ COMPRESSIONS = {
     "file": CompressionMode.FILE,
     "storage": CompressionMode.STORAGE,
 }
-# Exceptions that rosbags may raise when it deserializes damaged bytes.
+# Exceptions that the library rosbags raises for messages with damaged bytes.
 BROKEN_MESSAGE = (
     SerdeError, ValueError, LookupError, TypeError, OverflowError, AssertionError, MemoryError, struct.error,
 )  # fmt: skip
@@ -76,7 +76,7 @@ class Bag:
         try:
             check_bag(self.path)
             if any(write_ahead_log(part).exists() for part in storage_files(self.path)):
-                # rosbags ignores the write-ahead log of an SQLite file.
+                # rosbags would not read the write-ahead log, which holds the last messages of a killed recorder.
                 raise ReaderError("its recorder has not completed it")
             with Reader(self.path) as reader:
                 check_chunks(reader, self.path)
@@ -113,7 +113,7 @@ class Bag:
                 except MmRosError:
                     if not self.damage:
                         raise
-                    return  # The last message of a damaged bag may be truncated.
+                    return  # The truncated last message of a damaged bag is left out.
 
     def _message(self, connection: Connection, logged_ns: int, data: bytes) -> BagMessage:
         topic, kind = connection.topic, connection.msgtype
@@ -180,8 +180,8 @@ class BagWriter:
             self._writer.open()
             if storage == "sqlite3":
                 self._storage.conn.execute("PRAGMA journal_mode=WAL")
-                # The file is not protected against a power failure, because a recorder that waits for the disk loses
-                # messages.
+                # SQLite does not wait for the disk, because the recorder would lose messages meanwhile; a power failure
+                # may therefore damage the file.
                 self._storage.conn.execute("PRAGMA synchronous=OFF")
         self._connections: dict[str, Connection] = {}
         self._flushed = time.monotonic()
@@ -246,7 +246,7 @@ class BagWriter:
         self._ended = True
         if hasattr(self._storage, "bio"):
             with suppress(OSError):
-                self._storage.bio.raw.close()  # Closing the raw file does not flush the buffer.
+                self._storage.bio.raw.close()  # closes the file without writing the buffered bytes
                 os.truncate(self._storage.path, self._whole)
         elif hasattr(self._storage, "conn"):
             with suppress(sqlite3.Error):
@@ -264,7 +264,7 @@ class BagWriter:
 
 
 def _qos(latched: bool, reliable: bool) -> Qos:
-    """Return the QoS of a topic for `ros2 bag play`. With `latched`, later subscribers receive the last message."""
+    """Return the QoS of a topic for `ros2 bag play`. If it is `latched`, later subscribers receive the last message."""
     return Qos(
         QosHistory.KEEP_LAST,
         1 if latched else KEPT,

@@ -1,4 +1,4 @@
-"""Message definitions for bags, without ROS: definitions of ROS, of the folder msg/, and of former versions of msg/."""
+"""Definitions of the message types in bags: those of ROS, of the folder msg/, and of former versions of msg/."""
 
 from __future__ import annotations
 

@@ -26,11 +26,11 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.base.files import read_yaml
 from mm_ros.sessions.paths import storage_files
 
-# Limits on the size of a bag after decompression. The ratio of decompressed to compressed size is about 3 for moving
-# poses and 50 for poses at rest.
+# Limits on the size of a bag after decompression: minimum of the limit [bytes], and maximum ratio to the compressed
+# size, which is about 3 for moving poses and 50 for poses at rest.
 LEAST_MOST_BYTES, MOST_GROWTH = 64 << 20, 200
-# Maximum number of SQLite instructions between two rows of a query. For comparison, a query of a bag with a million
-# messages takes some million instructions.
+# Maximum number of SQLite instructions between two rows of a query. A query of a bag with a million messages needs some
+# million instructions.
 MOST_STEPS, STEPS_PER_LOOK = 100_000_000, 1_000_000
 _TABLES = ("topics", "messages", "schema", "message_definitions")
 
@@ -75,7 +75,7 @@ def _too_big(compressed: int, size: int) -> TooBigError:
 
 
 class _BoundedZstd:
-    """Replacement for the zstd module of rosbags, with a size limit."""
+    """Replacement for the zstd module of rosbags, which limits the size of decompressed data."""
 
     ZstdError = zstd.ZstdError
     compress = staticmethod(zstd.compress)
@@ -143,7 +143,7 @@ def check_sqlite(path: Path) -> None:
         Bounded(database)
         check_tables(database, str(path))
     except sqlite3.Error:
-        return  # The reader of the bag will report that the file is damaged.
+        return  # The file is damaged, which the reader of the bag reports.
     finally:
         database.close()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-KEPT = 256  # number of messages in a publisher's history: messages of 2 s at 120 Hz
+KEPT = 256  # length of the message queue of a publisher, enough for messages of 2 s at 120 Hz
 STORED = (".mcap", ".db3", ".mcap.zstd", ".db3.zstd")
 
 

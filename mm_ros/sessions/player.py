@@ -19,8 +19,8 @@ from mm_ros.sessions.messages import time_ns
 @dataclass(frozen=True)
 class Due:
     message: BagMessage
-    at: float  # time at which the message was due [s]
-    run: int  # number of loops and seeks so far, because each of them invalidates the state of receivers
+    at: float  # time `now` at which the message was due [s]
+    run: int  # number of loops and seeks so far, each of which invalidates the state of receivers
     origin: float  # time `now` at which the session time `from_ns` was or would have been played [s]
     from_ns: int
 
@@ -108,7 +108,7 @@ class Player:
         return not self.loop and self._next >= len(self.messages)
 
     def take(self, now: float) -> Due | None:
-        """Return the next message if it is due, else None. With `loop`, the first message follows the last one."""
+        """Return the next message if it is due, else None. In a loop, the first message follows the last one."""
         if self.wait_s(now) > 0:
             return None
         if self._next >= len(self.messages):
@@ -120,8 +120,8 @@ class Player:
 
 
 class Rewriter:
-    """Rewriter, which changes the time stamps and epochs of played messages. Each loop or seek starts a new epoch, and
-    time stamps may be moved to the present."""
+    """Changes the time stamps and epochs of played messages: each loop or seek starts a new epoch, and time stamps can
+    be replaced by those of the present."""
 
     def __init__(self, messages: list[BagMessage], rate: float, frame: str = "") -> None:
         """`frame` is the published name of the world frame; an empty name keeps the recorded name. Coordinates of poses
@@ -132,8 +132,8 @@ class Rewriter:
 
     def rewritten(self, message: BagMessage, run: int, present: tuple[int, int] | None) -> bytes:
         """Return a played message with changed stamps and epoch, in serialized form. `present` is a pair of a time in
-        the session and the present time that replaces it [ns]; if it is None, the recorded stamps are kept. Stamps are
-        computed with integers, so that messages with equal stamps, such as trackers and truth, keep equal stamps."""
+        the session and the present time that replaces it [ns]; if `present` is None, the stamps do not change. Stamps
+        are computed as integers, so that equal stamps of messages, such as trackers and truth, remain equal."""
         if run == 0 and present is None and not self._frame:
             return message.data
         m: Any = message.decode()

@@ -1,7 +1,7 @@
 """Recover a truncated bag: read all messages before the place where the file ends.
 
-A killed recorder leaves a bag without index and metadata.yaml; an interrupted copy also lacks messages. Therefore MCAP
-and SQLite files are read from front to back, without their indexes.
+A killed recorder leaves a bag without index and metadata.yaml; an interrupted copy of a bag also lacks messages. The
+index of a file is therefore not used: MCAP and SQLite files are read from front to back.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Found = tuple[Connection, int, bytes]
 
 
 def recover(path: Path) -> Iterator[Found]:
-    """Yield the messages of a bag in the order of its files: connection, log time [ns] and serialized data."""
+    """Yield the connection, log time [ns] and serialized data of each message of a bag, in the order of its files."""
     for part in storage_files(path):
         name = part.name.removesuffix(".zstd")
         log = write_ahead_log(part)
@@ -182,7 +182,7 @@ def _sqlite(data: bytes, log: bytes = b"") -> Iterator[Found]:
                 if isinstance(topic, str) and isinstance(kind, str)
             }
             yield from _sqlite_rows(database, topics, limit)
-        # Table cells of a wrong type raise OverflowError, ValueError or TypeError.
+        # A table cell of a wrong type causes OverflowError, ValueError or TypeError.
         except (sqlite3.Error, OverflowError, ValueError, TypeError):
             return
         finally:
@@ -200,8 +200,8 @@ def _definitions(database: Any) -> Iterator[tuple[str, tuple[str, str]]]:
 
 
 def _sqlite_rows(database: Any, topics: dict[int, Connection], limit: Bounded) -> Iterator[Found]:
-    """Yield the messages in the order of their row numbers, because the index by time is at the end of the file and may
-    be missing."""
+    """Yield messages of an SQLite file by row number, because the index by time, at the end of the file, may be
+    missing."""
     rows = database.execute("SELECT topic_id, timestamp, data FROM messages NOT INDEXED ORDER BY rowid")
     for topic, stamp, message in rows:
         limit.row()

@@ -30,8 +30,7 @@ POSE = "mm_ros/msg/AvatarPose"
 SKELETON = "mm_ros/msg/Skeleton"
 MADE = {"trackers": TRACKERS, "calibration": CALIBRATION, "truth": POSE, "truth_skeleton": SKELETON}
 LANDMARKS = "landmarks"
-# Topics of an avatar's inputs, which are recorded and replayed. Landmarks are recorded as the camera node published
-# them.
+# Topics of an avatar's inputs, which are recorded and replayed. Landmarks are stored as published by the camera node.
 INPUTS = {**MADE, LANDMARKS: "mm_ros/msg/Landmarks"}
 LATCHED = ("calibration", "truth_skeleton", "skeleton")
 
@@ -40,7 +39,7 @@ LATCHED = ("calibration", "truth_skeleton", "skeleton")
 class Session:
     frames: list[TrackerFrame]
     calibration: Calibration | None = None
-    # True body poses with the stamps of `frames`; some frames may have no true pose.
+    # True poses of the body, each with the stamp of a tracker frame in `frames`, some of which may have no true pose.
     truth: list[AvatarPose] = field(default_factory=list)
     truth_skeleton: Skeleton | None = None
     name: str = ""
@@ -93,7 +92,7 @@ def read_session(path: Path, avatar: str = "") -> Session:
                 raise
             if not bag.damage:
                 raise MmRosError(f"{path}: a message of {message.topic} is broken: {error}") from error
-            break  # The last message of a damaged bag may be truncated.
+            break  # The truncated last message of a damaged bag is left out.
     if refused:
         left_out = f"{len(refused)} messages are left out, the first for this: {refused[0]}"
         out.damage = f"{out.damage}; {left_out}" if out.damage else left_out

@@ -1,5 +1,5 @@
-"""Read CSV tables of tracker poses with the columns t, role, x, y, z, qx, qy, qz, qw in the axes of ROS. Each device in
-a table has its own sample times."""
+"""Read CSV tables of tracker poses with the columns t, role, x, y, z, qx, qy, qz, qw in the axes of ROS. The devices in
+a table can be sampled at different times."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ COLUMNS = ("t", "role", "x", "y", "z", "qx", "qy", "qz", "qw")
 FOOTFALL_COLUMNS = ("t", "foot")
 FEET = ("left", "right")
 FOOTFALLS = ".footfalls.csv"  # ending of the file name of a table of marked footfalls
-# Samples of devices belong to one tracker frame if their times differ by at most this time [s], because a program reads
-# its devices one after the other.
+# Samples of devices belong to one tracker frame if their times differ by at most this time [s], because the recording
+# program reads its devices one after the other.
 SAME_POLL_S = 0.003
 LONGEST_S, FARTHEST_M = 1e6, 1e4
 
@@ -31,7 +31,7 @@ class Table:
     qy, qz in the order of time. `began` is the time that was subtracted from all times t [s]."""
 
     devices: dict[str, F64]
-    skipped: dict[str, int]  # number of skipped rows by unknown role
+    skipped: dict[str, int]  # key: unknown role; value: number of its rows, which are skipped
     began: float = 0.0
 
     def frames(self, start_ns: int = 0, roles: Sequence[str] = ROLES) -> list[TrackerFrame]:
@@ -115,7 +115,7 @@ def _rows(path: Path) -> tuple[dict[str, F64], dict[str, int]]:
 
 
 def _from_zero(path: Path, devices: dict[str, F64], skipped: dict[str, int]) -> Table:
-    """Make Unix times and other large times relative to the first sample of the head."""
+    """Subtract the time of the first sample of the head from all times if it is large, such as a Unix time."""
     first = float(devices["head"][0, 0])
     began = first if abs(first) > LONGEST_S else 0.0
     if began:

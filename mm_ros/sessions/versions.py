@@ -41,7 +41,7 @@ def _match_2(message: Any) -> dict[str, Any]:
     return {
         "engine": "search" if searches else message.engine,
         "search_structure": message.engine if searches else "",
-        # Version 1 did not fill the following fields of `Match`.
+        # Recordings of version 1 have no values for the following fields of `Match`.
         "clip_index": -1,
         "tags": [],
         "weights": np.zeros(0, np.float32),
