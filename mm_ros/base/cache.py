@@ -67,7 +67,7 @@ def writable_root() -> Path:
 
 
 def _is_private(folder: Path) -> bool:
-    """Check that only the present user can write to the folder: pickle files of other users could run foreign code."""
+    """Check that only the present user can write to the folder: another user's pickle file could run foreign code."""
     try:
         with suppress(FileExistsError):
             folder.mkdir(mode=0o700)
@@ -194,7 +194,7 @@ def unused(folder: Path, pattern: str, days: float = UNUSED_DAYS) -> list[Path]:
 
 @contextmanager
 def locked(name: str) -> Iterator[None]:
-    """Hold the lock `name` against other processes. If the process is killed, the operating system frees the lock."""
+    """Hold the lock `name`, for which other processes wait. If the process is killed, the system frees the lock."""
     folder = writable_root() / "locks"
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / f"{name}.lock").open("w") as handle:

@@ -21,7 +21,7 @@ _KEPT_DAYS = 90.0
 
 
 def block_checksums(parts: Iterable[bytes | memoryview]) -> dict[str, Any]:
-    """Compute the checksums of the bytes `parts`, which follow the header of a file, as an entry for the header."""
+    """Return the entry for the header of a file with the checksums of the bytes `parts`, which follow the header."""
     blocks: list[int] = []
     crc, room = 0, BLOCK
     for part in parts:
@@ -79,7 +79,7 @@ class SoundFile:
 
     def known(self) -> bool:
         try:
-            os.utime(self._mark)  # The modification time of the empty file is the time of its last use.
+            os.utime(self._mark)  # The modification time of the marker file is the time of its last use.
         except OSError:
             return False
         return True

@@ -21,7 +21,7 @@ WAKE_NS = 1_000  # A sleeping thread wakes up at most 1 µs late; the default of
 # 0.05 ms.
 COLLECT_AFTER = 10_000
 _LIBC = ctypes.CDLL(None)  # libc is loaded at import, because no library may be loaded between fork and exec.
-# A terminal sends Ctrl-C to all child processes. Child processes that still run after TERMINAL_S get SIGINT.
+# A terminal sends Ctrl-C to all child processes. Child processes that still run after 0.3 s get SIGINT from the parent.
 TERMINAL_S = 0.3
 POLITE_S = 8.0
 RETURN_S = 0.3  # A child process that ran for less than STABLE_S is started again after a pause of RETURN_S.
@@ -48,9 +48,9 @@ def end_with_parent(parent: int = 0) -> None:
     """
     expected = parent or int(os.environ.get(ending.PARENT, "0") or 0)
     if not expected or expected not in (os.getppid(), parent):
-        return  # The environment variable MM_ROS_PARENT names another process.
+        return  # MM_ROS_PARENT contains the id of a process that is not the parent of this process.
     _libc_call("prctl", _PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != expected:  # The parent process can end before the call of prctl.
+    if os.getppid() != expected:  # The parent process has ended before the call of prctl.
         os.kill(os.getpid(), signal.SIGTERM)
 
 
@@ -235,5 +235,5 @@ def _left_after(pids: set[int], seconds: float) -> set[int]:
 def _is_gone(pid: int) -> bool:
     try:
         return os.waitpid(pid, os.WNOHANG)[0] != 0
-    except ChildProcessError:  # The child process was already removed by a wait that Ctrl-C has interrupted.
+    except ChildProcessError:  # A wait that Ctrl-C has interrupted has already taken the exit status.
         return True

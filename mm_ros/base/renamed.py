@@ -15,7 +15,7 @@ PARAMETERS: dict[tuple[str, str], str] = {  # maps a node and a former name of a
     ("pose_estimator", "least_detection"): "min_detection_confidence",
     ("pose_estimator", "least_presence"): "min_presence_confidence",
 }
-VALUES: dict[tuple[str, str, str], str] = {  # maps a node, a parameter and a former value to the new text
+VALUES: dict[tuple[str, str, str], str] = {  # maps a node, a parameter and its former value to the present setting
     ("motion_matcher", "engine", name): f"search_structure: {name}" for name in ("tree", "boxes", "brute")
 }
 

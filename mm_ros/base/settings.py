@@ -25,7 +25,7 @@ class Spec:
     high: float | None = None
     choices: tuple[str, ...] = ()
     live: bool = True  # True if the parameter may change while the node runs
-    file: str = ""  # the ending of the file name, if the parameter holds the path of a file
+    file: str = ""  # the ending of the file's name, if the value is the path of a file
 
 
 def setting(

@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
         verdict, results[name] = _run_one(name, args.quick)
         rows.append((name, verdict, time.monotonic() - start))
         if args.json != STDOUT:
-            write_json(args.json, results)  # A Ctrl-C must not lose completed benchmarks.
+            write_json(args.json, results)  # A later Ctrl-C must not lose the results of completed benchmarks.
     print("\n" + table(("bench", "result", "seconds"), rows))
     if earlier:
         changed = ratios(earlier, results)

@@ -124,7 +124,7 @@ def _prepare(args: argparse.Namespace) -> None:
 
 
 def _start(args: argparse.Namespace, processes: Processes) -> None:
-    scripted = args.headless and args.control == "keyboard"  # Keys can be pressed only on a page.
+    scripted = args.headless and args.control == "keyboard"  # Without a page, a simulated gamepad replaces the keys.
     graph = ["up", "--avatar", "avatar", "--seed", str(args.seed)]
     graph += ["--control", "joystick" if scripted else args.control]
     graph += ["--database", str(args.database)] if args.database else []
@@ -143,7 +143,7 @@ def _start(args: argparse.Namespace, processes: Processes) -> None:
             port = free_port(args.port + 10)
             os.environ[INSPECTOR_VARIABLE] = inspector
             os.environ[HEADSET_VARIABLE] = page = address("localhost", port, token)
-            # If an environment variable states a pairing code, the graph does not print the address of the page.
+            # With a pairing code in its environment, the graph does not print the address of the page.
             os.environ.setdefault(CODE_VARIABLE, PairingCode().digits)
             graph += ["--page", "-p", f"{node}.page_port={port}"]
             print(f"    {WAYS[args.control]}: {page}", flush=True)
@@ -186,7 +186,7 @@ class Processes:
         environment = {**os.environ, ending.PARENT: str(os.getpid())}
         # Each child process calls `ends` between fork and exec, so that it ends with the demo even during its imports.
         ends = partial(end_with_parent, os.getpid())
-        with deaf_to_ctrl_c():  # The demo itself stops its child processes, in the right order.
+        with deaf_to_ctrl_c():  # Child processes ignore Ctrl-C, because the demo stops them in the right order.
             started = subprocess.Popen(
                 module_command("mm_ros", *words),
                 start_new_session=True, env=environment, preexec_fn=ends,  # noqa: PLW1509 (no other thread)

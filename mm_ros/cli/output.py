@@ -76,7 +76,7 @@ def printable(text: str) -> str:
 
 def _escaped(found: re.Match[str]) -> str:
     code = ord(found.group())
-    if 0xDC80 <= code <= 0xDCFF:  # Python represents bytes that are not UTF-8 by these codes.
+    if 0xDC80 <= code <= 0xDCFF:  # Python represents bytes that are not UTF-8 by the codes 0xDC80 to 0xDCFF.
         code -= 0xDC00
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 

@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
         options = tuned(clips, options, args.tune, progress)
     credit = args.credit or licence
 
-    # The network is written before its validation, so that a Ctrl-C during the slow validation does not lose it.
+    # The network is written before its validation, so that a Ctrl-C during the slow validation does not lose the file.
     def early(outcome: Outcome) -> None:
         save(outcome, args.output, options, clips, credit)
 

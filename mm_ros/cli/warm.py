@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     start = time.monotonic()
-    # By the lock, nodes that start together wait for the first node, so that the functions are compiled only once.
+    # The lock makes nodes that start together wait for the first node, so that functions are compiled only once.
     with locked(f"warm-{kernels_key()}"):
         path = args.database or _make_database(args.control, args.quiet)
         frames = _frames(path)

@@ -18,7 +18,7 @@ SWING_SPEED, LANDED_SPEED, LIFTED_M = 0.25, 0.12, 0.06  # m/s, m/s, m
 STILL_SPEED = 0.1  # A foot that is slower than 0.1 m/s counts as still.
 SAME_EVENT_S = 0.2  # Touchdowns of avatar and user within 0.2 s count as the same step.
 NEAR_S = 0.3  # A touchdown of the avatar is a phantom step if the user has no touchdown within 0.3 s.
-# To compute how well feet agree by chance, the motion of the user's feet is shifted by these shares of the duration.
+# To compute how well feet agree by chance, the user's feet are shifted in time by these shares of the clip's duration.
 SHIFTS = tuple(0.1 + 0.8 * ((k * 0.618034) % 1.0) for k in range(1, 9))
 
 Landings = tuple[F64, F64]  # the sorted times [s] of the touchdowns of the left and of the right foot
@@ -53,7 +53,7 @@ def smoothed_speed(points: F64, dt: float) -> F64:
 def touchdowns(points: F64, speeds: F64, dt: float) -> F64:
     """Return the times [s] at which a foot touches down, interpolated between the frames."""
     out: list[float] = []
-    stood: F64 | None = None  # position of the foot when it last stood
+    stood: F64 | None = None  # position of the foot in its last stance
     swings, farthest = False, 0.0
     for i, speed in enumerate(speeds.tolist()):
         if not np.isfinite(speed) or not np.isfinite(points[i]).all():
@@ -103,7 +103,7 @@ def agreement(user: Feet, other: Feet, seconds: float) -> tuple[dict[str, float]
 
 
 def chance(user: Feet, other: Feet, seconds: float, dt: float) -> dict[str, float]:
-    """Return the counts of `agreement` that arise by chance: the mean over cyclic shifts of the user's feet in time."""
+    """Return the counts of `agreement()` that arise by chance: the mean over cyclic time shifts of the user's feet."""
     total: dict[str, float] = {}
     for share in SHIFTS:
         still = None if user.still is None else np.roll(user.still, round(share * len(user.still)), axis=0)

@@ -35,7 +35,7 @@ VALUES = (
 )  # fmt: skip
 # A metric in NUMBERS has one number per clip; the table shows the mean over clips, weighted by duration.
 NUMBERS = ("skate_ratio", "jitter", "jumps_per_s", "pops_per_min")
-# A metric in COUNTED is a share: the first count of its entry divided by the second count.
+# Each entry of COUNTED names two counts; the value of the metric is the first count divided by the second.
 COUNTED = {
     "wrist_limit_share": ("wrist_limit", "wrists"),
     "reach_share": ("in_reach", "wrists"),
@@ -49,7 +49,7 @@ WITH_INTERVAL: tuple[tuple[str, str | None], ...] = (
     ("steps_per_minute", None), ("phantom_steps_per_minute", None), ("skate_ratio", None),
 )  # fmt: skip
 DRAWS, FEWEST = 400, 5  # number of bootstrap samples, and minimum number of recordings for a confidence interval
-# NEEDS maps a metric to its reference data. If a recording lacks the reference data, the metric is null.
+# NEEDS maps a metric to the reference data from which it is computed. Without these data, the metric is null.
 NEEDS = {
     **dict.fromkeys(("wrist_bend_deg", "wrist_limit_share", "reach_share", "solver_reach_share", "hand_error_all_m"),
                     "tracked controllers"),
@@ -240,7 +240,7 @@ def _against_truth(out: Measured, r: ChainResult, positions: F64, times: F64, wa
     out.by_frame["predicted_facing_error_deg"] = m.angle_error_deg(predicted, facing)
     out.by_frame["predicted_facing_error_root_deg"] = m.angle_error_deg(predicted, root_yaw)
     out.by_frame["facing_error_deg"] = m.angle_error_deg(ours, facing)
-    pelvis = m.facing_of_pelvis(true)  # Fletcher 2023 measures the facing of the hips only.
+    pelvis = m.facing_of_pelvis(true)  # for comparison with Fletcher 2023, which measures only the hips' facing
     out.by_frame["predicted_facing_error_pelvis_deg"] = m.angle_error_deg(predicted, pelvis)
     out.by_frame["facing_error_pelvis_deg"] = m.angle_error_deg(m.facing_of_pelvis(positions), pelvis)
     root = np.interp(wanted, times, np.unwrap(rot.yaw_of(r.pose.root[:, 3:])))
@@ -336,8 +336,8 @@ def _count(out: Measured, name: str, hits: NDArray[np.bool_]) -> None:
 
 
 def wrist_bend(local: F64) -> tuple[F64, F64]:
-    """Return the bend of the wrist (F,) in degrees and as a share of its limit. The bend of a wrist is the angle
-    between hand and forearm without twist."""
+    """Return the bend of the wrist (F,) in degrees and as a share of the wrist's limit. The bend of a wrist is the
+    angle between hand and forearm without twist."""
     along = rot.rotate(local, np.broadcast_to(np.array([0.0, 1.0, 0.0]), (len(local), 3)))
     bend = np.degrees(np.arctan2(np.hypot(along[:, 0], along[:, 2]), along[:, 1]))
     v = rot.log(local)

@@ -3,7 +3,7 @@
 Run for example `python -m mm_ros.evaluation.restless_users --first 1000 --users 30`.
 
 The users move like people in the CMU motion data, or like the synthetic user if the CMU motion data are missing. Body
-heights and headset positions on the head are random. Times in which a simulated user stands still are cut out. The
+heights and headset positions on the head are random. Motion in which a simulated user stands still is cut out. The
 constants of tracking/standing.py were chosen with seeds 100 to 199, so an independent check must use other seeds.
 """
 

@@ -66,7 +66,7 @@ class Task:
     given: Clip | Session | Table
     footfalls: Landings | None = None  # times [s] of the user's marked footfalls
     feed_all: bool = False  # True if the avatar also gets the user's body trackers
-    hand_pose: str = ESTIMATED  # convention (docs/hand-poses.md) for the poses of the controllers in a table
+    hand_pose: str = ESTIMATED  # convention (docs/hand-poses.md) of controller poses in a CSV table
     facing_by_hand_pose: bool = False  # True to evaluate the predicted facing for each convention of controller poses
     keep: bool = False  # True to keep the poses of all frames for a report
     camera: LandmarkSimulation = COMMON
@@ -80,7 +80,7 @@ def task_of(
 
 
 class Inputs(NamedTuple):
-    """Input of the avatar's stages for one task, and the true poses of the user."""
+    """Input of the avatar's stages for one clip, session or table, and the true poses of the user."""
 
     track: TrackerTrack
     calibration: Calibration  # the user's calibration at the start of the recording
@@ -120,7 +120,7 @@ def run_one(task: Task) -> Outcome:
     for row in task.rows:
         seen = sightings(task, track) if row.camera else []
         if (row.camera and not seen) or (row.needs_truth and truth is None):
-            continue  # The row is skipped if the recording lacks the camera landmarks or the true poses for it.
+            continue  # This baseline is skipped if the recording lacks the camera landmarks or true poses for it.
         avatar = make_avatar(row, task.settings, database, calibration)
         if row.true_feet and truth is not None:
             avatar.trajectory.steps = TrueFeetStage(avatar.trajectory.steps, truth, int(track.stamps_ns[0]))

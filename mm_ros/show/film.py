@@ -14,7 +14,7 @@ from mm_ros.body.skeleton import Skeleton
 from mm_ros.body.types import F64, AvatarPose
 from mm_ros.show.render import BODY, GHOST, Camera, Image, Shape, follow, render
 
-BESIDE_M = 1.1  # distance between neighbouring actors of a film
+BESIDE_M = 1.1  # distance [m] between neighbouring bodies (actors) of a film
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ def link_meshes(figure: Figure) -> dict[str, Mesh]:
     if total > MOST_TRIANGLES:
         out = {name: _thinned(m, MOST_TRIANGLES / total) for name, m in out.items()}
     shaped = sum(bool(part.shapes) for part in robot.parts.values())
-    return out if 2 * len(out) > shaped > 0 else _sticks(figure)  # Missing mesh files are replaced by capsules.
+    return out if 2 * len(out) > shaped > 0 else _sticks(figure)  # If half of the meshes are missing, draw capsules.
 
 
 def _joined(meshes: list[Mesh]) -> Mesh:
@@ -185,8 +185,8 @@ def write_film(
     pictures = []
     for n, i in enumerate(chosen):
         root, base = poses[i].root, states[i].base
-        # In the film, the robot starts beside the avatar. The avatar and the robot separate later, because the robot's
-        # path is scaled by the length of its legs.
+        # In the film, the robot starts beside the avatar. Later the distance between avatar and robot changes, because
+        # the robot's path is scaled by the length of its legs.
         beside = np.concatenate([base[:3] + shift, base[3:]])
         middle = (root[:2] + beside[:2]) / 2
         apart = float(np.linalg.norm(root[:2] - beside[:2]))

@@ -215,7 +215,7 @@ class Bucket:
         self._limits, self._left, self._at = limits, limits.burst, time.monotonic()
 
     def take(self) -> bool:
-        """Count one message, and return whether it is within the limit."""
+        """Count one message, and return whether the rate of messages is within the limit."""
         now = time.monotonic()
         self._left = min(self._limits.burst, self._left + (now - self._at) * self._limits.messages_per_s)
         self._at = now

@@ -19,7 +19,7 @@ from mm_ros.search import Engine
 from mm_ros.search.interface import I64
 
 GROWTH = (16_000, 32_000, 64_000, 125_000, 250_000, 500_000, 1_000_000)
-_ROUND_S = 0.7  # Search methods that need more than _ROUND_S seconds per round answer only some queries.
+_ROUND_S = 0.7  # Search methods that would need more than 0.7 s for all queries answer only some of them.
 Say = Callable[[str], None]
 
 

@@ -42,7 +42,7 @@ class Stream:
     """Queries recorded from a running matcher, which plays the result of each query before it makes the next query."""
 
     queries: F32
-    bounds: F32  # A search returns only frames with a lower cost than the next frame of the current clip.
+    bounds: F32  # cost of the next frame of the played clip; a search returns only frames with a lower cost
     currents: I64
 
 

@@ -39,7 +39,7 @@ GLIDE_M_S, GLIDES_S, MOVES_M_S = 0.2, 0.3, 0.5
 NEVER_S = AFTER_S
 PATH_SPEED = 1.2
 KEY_S = 1.0  # The avatar is assumed to reach a key point of a path at most 1 s early or late.
-SPEED_BANDS = np.array([0.2, 0.7, 1.6, 3.0])  # Pops are counted per range between two speeds [m/s].
+SPEED_BANDS = np.array([0.2, 0.7, 1.6, 3.0])  # limits [m/s] of the speed ranges in which pops (jerks) are counted
 PATHS: dict[str, tuple[tuple[float, float], ...]] = {
     "square": ((0, 0), (4, 0), (4, 4), (0, 4), (0, 0)),
     "eight": ((0, 0), (2, 1.5), (4, 0), (6, -1.5), (8, 0), (6, 1.5), (4, 0), (2, -1.5), (0, 0)),
@@ -57,7 +57,7 @@ VARIANTS = {
     "high decay": (0.1, 0.1, 1.0), "low decay": (0.1, 0.1, 0.01),
     "high search high decay": (1.0, 1.0, 1.0), "high search, forced at once": (1.0, 0.0, 0.1),
 }  # fmt: skip
-# A spring needs DECAY_PER_HALFLIFE half-lives (3.3) until 99 % of an offset has decayed.
+# A spring needs 3.3 half-lives (DECAY_PER_HALFLIFE) until 99 % of an offset has decayed.
 DECAY_PER_HALFLIFE = math.log(100.0) / (2.0 * math.log(2.0))
 
 
@@ -98,10 +98,10 @@ class Ridden:
     """
 
     desired: F64
-    velocity: F64  # (F, 2) velocity of the desired trajectory
+    velocity: F64  # (F, 2) velocity of the desired trajectory [m/s]
     root: F64
     poses: list[AvatarPose]
-    positions: F64  # (F, J, 3) joint positions in the room
+    positions: F64  # (F, J, 3) joint positions in the room [m]
     took_s: F64
 
     @property
@@ -221,7 +221,7 @@ class Rider:
 
 
 def _settled(error: F64, limit: float, at_s: float) -> float:
-    """Return how long [s] after `at_s` the error begins to stay within `limit` for at least 0.3 s."""
+    """Return the time [s] from `at_s` until the error begins to stay within `limit` for at least 0.3 s."""
     inside = np.abs(error) <= limit
     for i in range(round(at_s * RATE), len(error)):
         if inside[i : i + 18].all():
@@ -309,10 +309,10 @@ def ride_paths(rider: Rider) -> tuple[dict[str, Any], list[Ridden]]:
         rides.append(rider.walk(path))
         speed, asked = rides[-1].speed, np.linalg.norm(rides[-1].velocity, axis=1)
         for key, wanted, when in zip(PATHS[name][1:-1], own[1:-1], path.keys_when[1:-1], strict=True):
-            first = max(0, round((when - KEY_S) * RATE))  # A path can pass a key point twice.
+            first = max(0, round((when - KEY_S) * RATE))  # Only near times count: a path can pass a key point twice.
             part = rides[-1].root[first : round((when + KEY_S) * RATE), :2]
             near = first + int(np.argmin(np.linalg.norm(part - key, axis=1)))
-            goal = float(asked[max(0, near - 12) : near + 12].mean())  # The desired speed is lower in bends.
+            goal = float(asked[max(0, near - 12) : near + 12].mean())  # The desired speed varies, so use its mean.
             errors.append(abs(float(speed[near]) / min(goal, wanted) - 1))
     all_of = np.concatenate(away)
     out = {"path_deviation_m": {"mean": float(all_of.mean()), "median": float(np.median(all_of)),
@@ -370,7 +370,7 @@ class Reference:
     minute in each range of SPEED_BANDS."""
 
     numbers: dict[str, float]
-    pop_limit: float  # A motion with a larger joint acceleration [m/s²] counts as a pop.
+    pop_limit: float  # joint acceleration [m/s²] above which a motion counts as a pop (a jerk)
     pops_by_speed: F64
 
 

@@ -14,7 +14,7 @@ from mm_ros.show.page.swift import Setters
 MODES = ("orbit", "follow", "first person")
 TARGET_HEIGHT_M, TARGET_HALFLIFE_S = 0.9, 0.15
 BEFORE_VISOR_M, LOOK_M, WIDE_RAD = 0.07, 2.0, 1.3
-HAND_OFF_S = 0.3  # time [s] without following the avatar after the user has moved the camera
+HAND_OFF_S = 0.3  # After the user has moved the camera, it does not follow the avatar for 0.3 s.
 EYES_FROM_HEAD = np.array([0.12, 0.0, 0.08])
 # Maximum time until a browser reports the camera pose that was sent to it [s], because software rendering takes
 # seconds; and tolerance of this pose [m].
@@ -33,7 +33,7 @@ class Camera:
         self._lead_until = 0.0
         self._touched = 0.0
         self._last = time.monotonic()
-        self._fov = 0.0  # in the first-person mode, the field of view before it [rad]; else 0
+        self._fov = 0.0  # field of view [rad] before the first-person mode began; 0 in other modes
 
     def move(self, scene: Any) -> None:
         now, camera, mode = time.monotonic(), self._client.camera, self._mode.value
@@ -86,6 +86,6 @@ class Camera:
         self._lead(np.array([*scene.root[:2], TARGET_HEIGHT_M]), self._offset)
 
     def _lead(self, target: Any, offset: Any) -> None:
-        """Set the camera's pose. Poses that the browser reports are ignored until one agrees with the set pose."""
+        """Set the camera's pose. Poses that the browser reports are ignored until one of them agrees with this pose."""
         self._target, self._sent_offset, self._lead_until = target, offset, time.monotonic() + ECHO_S
         self._aim(target + offset, target)

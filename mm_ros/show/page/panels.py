@@ -174,7 +174,7 @@ class Settings:
                 handle.options = self._files[(node, name)].labels
         if handle is None or handle.value == value:
             return
-        # The slider's range is extended if another program has set a value outside it.
+        # The slider's range is extended if another program has set a value outside this range.
         if hasattr(handle, "max") and hasattr(handle, "step"):
             handle.min, handle.max = min(handle.min, value), max(handle.max, value)
         handle.value = value

@@ -175,8 +175,8 @@ def _connection_class(access: Access) -> Any:
 
 
 def _is_taken(message: Any) -> bool:
-    """Whether the inspector page may send a message of this kind. Messages that update a control may change only the
-    control's value."""
+    """Return whether the inspector page may send a message of this kind. Messages that update a control may change only
+    the control's value."""
     import msgspec
 
     with suppress(msgspec.MsgspecError, RecursionError, AttributeError, TypeError):

@@ -31,7 +31,7 @@ BACKDATED_S = 86_400  # New certificates are valid from one day ago on, because 
 LOCAL_NETWORKS = (
     "127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16", "100.64.0.0/10",
 )  # fmt: skip
-VIRTUAL = r"\d+: (lo|docker|br-|veth|virbr|lxc|cni|podman)"  # interfaces of containers and virtual machines
+VIRTUAL = r"\d+: (lo|docker|br-|veth|virbr|lxc|cni|podman)"  # network interfaces that reach no other machine
 MOST_NAMES = 24
 FILES = ("ca.crt", "ca.key", "leaf.crt", "leaf.key", "token")
 

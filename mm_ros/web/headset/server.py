@@ -176,7 +176,7 @@ class HeadsetServer:
         """Send the avatar's pose to all pages for which fewer than two poses are on the way. `sequence` is the number
         of the tracker frame that the pose belongs to."""
         if self._loop is not None and self.pages:
-            with suppress(RuntimeError):  # RuntimeError: the event loop of the server has just ended.
+            with suppress(RuntimeError):  # The call raises RuntimeError if the server's event loop has just ended.
                 self._loop.call_soon_threadsafe(self._offer, pose, sequence)
 
     def tell(self, status: dict[str, Any]) -> None:
@@ -394,7 +394,7 @@ class HeadsetServer:
             return
         if steering.takes and self.steering is not page:
             self.steering = page
-            self._tell(self._status)  # All pages show at once which page steers.
+            self._tell(self._status)  # The status is sent at once, so that all pages show which page steers.
         if self.steering is page:
             self.on_steering(steering)
 
@@ -444,7 +444,7 @@ class HeadsetServer:
                 self._send_pose(page, pose, now_ns)
 
     def _grant(self, page: Page, now_ns: int) -> None:
-        """Answer an untracked page that requests a pose: send the newest pose now, or the next pose if the page has the
+        """Answer the request of a page without tracked headset: send the newest pose, or the next pose if it has the
         newest."""
         page.credit = min(page.credit + 1, UNDER_WAY)
         if self._pose is not None and page.sent is not self._pose:

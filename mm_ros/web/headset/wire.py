@@ -10,8 +10,8 @@ one pose. The message *steer* (20 bytes) contains the input of keys, gamepad or 
 bytes, and 28 for each joint) contains the user's body as the headset estimates it.
 
 The server sends two kinds of messages to the page. The message *ping* (8 bytes) requests the time on the page's clock.
-The message *pose* (44 bytes, and 28 for each joint) contains the avatar's pose. At most one pose is sent for each frame
-or tick.
+The message *pose* (44 bytes, and 28 for each joint) contains the avatar's pose. At most one message *pose* is sent for
+each message *frame* or *tick*.
 """
 
 from __future__ import annotations
