@@ -24,33 +24,33 @@ from mm_ros.maths.springs import damp
 # standing user.
 HIPS_TO_HEAD = 0.40  # length from the hips to the head joint, as a share of the standing height
 BENT_FROM = 0.035  # minimum drop of the head that counts as bending, because the head also drops in a walk
-SOFT = 0.04  # of a drop of the head by `SOFT`, half counts as bending
+SOFT = 0.04  # If the head drops by `SOFT`, half of the drop counts as bending; of a deeper drop, a larger share counts.
 LARGEST_DROP = 0.9  # maximum drop of the head, as a share of the standing height
-# Weights of the inputs of the logistic function. The inputs are 1, the downward pitch of the head [rad], the drop of
-# the head, the product of pitch and drop, the position of the hands forward of the head, above the head, and both
-# positions times the drop. The weights were fitted to skeletons with corrected proportions, because the head joint in
-# CMU's files is 11 cm too low. The CMU database contains hardly any squats or lunges, so synthetic users have half of
-# the weight in the fit (benchmarks/2026-11-pose.md). People nod and hold things, so the fit adds noise with a standard
-# deviation of 0.2 rad to the pitch, and of 0.08 of the standing height to the positions of the hands.
+# Weights of the logistic function for the share of the back. Its inputs are 1, the downward pitch of the head [rad],
+# the drop of the head, the product of pitch and drop, the position of the hands forward of the head, above the head,
+# and both positions times the drop. The weights were fitted to skeletons with corrected proportions, because the head
+# joint in CMU's files is 11 cm too low. The CMU database contains hardly any squats or lunges, so synthetic users have
+# half of the weight in the fit (benchmarks/2026-11-pose.md). People nod and hold things, so the fit adds noise with a
+# standard deviation of 0.2 rad to the pitch, and of 0.08 of the standing height to the positions of the hands.
 WEIGHTS = (-0.25, 3.87, -5.91, -2.63, -8.21, 1.62, 8.77, -4.38)
-# ranges of the inputs in the motion of the fit: pitch [rad], hands forward of and above the head, drop of the head
+# ranges of the function's inputs in the fit: pitch of the head [rad], hands forward of and above the head, drop
 PITCH, FORWARD, ABOVE, DROP = (-1.0, 1.3), (-0.3, 0.6), (-0.7, 0.3), (0.0, 0.6)
 # usual position of the hands of a bent person, forward of and above the head, as shares of the standing height
 NEUTRAL = (0.0, -0.32)
-# half-lives of the averages of head pitch and hands, and of the return to NEUTRAL while the hands are lost
+# half-lives of the averaged head pitch and hand position, and of the latter's return to NEUTRAL without tracked hands
 PITCH_HALFLIFE_S, HANDS_HALFLIFE_S, UNSEEN_HALFLIFE_S = 0.12, 0.2, 1.0
 # A user whose head pitch [rad] and head height are below these limits lies on the back: the head looks up and is low.
 ON_THE_BACK_PITCH, ON_THE_BACK_RATIO = -0.35, 0.55
 ON_THE_BACK_HALFLIFE_S = 0.1
 
 # The user sits if the head stays at the height of a chair, behind the place where the head was last upright. In a
-# squat, the head stays above the feet. `LOWEST_SEAT` to `UPRIGHT` are shares of the standing height.
+# squat, the head stays above the feet. `LOWEST_SEAT` to `UPRIGHT` are head height / standing height.
 LOWEST_SEAT, HIGHEST_SEAT, STOOD_UP = 0.55, 0.78, 0.86
 UPRIGHT, SEAT_BEHIND_M = 0.93, 0.08
 CALM_SPEED, CALM_S, SPEED_HALFLIFE_S, SEATED_HALFLIFE_S = 0.2, 1.5, 0.15, 0.2  # m/s, s
 SEATED_PITCH = 0.7  # maximum downward pitch of the head of a seated person [rad]
-LEFT_SEAT_M = 0.45  # a user who moved the head by more than `LEFT_SEAT_M` [m] has left the seat
-SEATED_COSINE = 0.985  # cosine of the usual lean of a seated person
+LEFT_SEAT_M = 0.45  # a seated user whose head moves farther than this [m] has left the seat
+SEATED_COSINE = 0.985  # cosine of the usual angle between a seated person's trunk and the vertical
 
 
 # Indices of values in the memory of `Bend`, where `PLACE` and `SEAT` begin (x, y), and `LAST` begins (x, y, z).
@@ -61,8 +61,8 @@ LAST, SEAT, PLACE, PLACED, UNSURE, MEMORY = 12, 15, 17, 19, 20, 21
 class Bend:
     """Estimates how far the user bends, and whether the user sits or lies.
 
-    `drop` is the distance of the head below its height in a walk, as a share of the standing height. `on_back` is −1 if
-    the user lies on the back, and else 1, with a gradual change.
+    `drop` is the distance of the head below its height in a walk, as a share of the standing height. `on_back` changes
+    gradually from 1 to −1 when the user lies down on the back.
     """
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class Bend:
 
     @property
     def unsure(self) -> float:
-        """Relative standard deviation of the standing height, below which a drop of the head is not bending."""
+        """Relative error of the standing height; a smaller relative drop of the head is not bending."""
         return float(self.memory[UNSURE])
 
     @unsure.setter
@@ -165,7 +165,7 @@ def _sit(b: Any, dt: float, head: Vec, fresh: bool, yaw: float) -> None:
     b[LAST], b[LAST + 1], b[LAST + 2] = head
     if b[RATIO] > UPRIGHT:
         b[PLACE], b[PLACE + 1], b[PLACED] = x, y, 1.0
-    behind = SEAT_BEHIND_M  # the head counts as behind its upright place until it has been upright once
+    behind = SEAT_BEHIND_M  # before the user has stood upright once, the head may be above a seat
     if b[PLACED] > 0.0:
         behind = (b[PLACE] - x) * math.cos(yaw) + (b[PLACE + 1] - y) * math.sin(yaw)
     if b[SITS] > 0.0:
@@ -187,7 +187,7 @@ def _hands(positions: Any, state: Any, standing: float, yaw: float) -> Vec:
             mean = quat.add(mean, quat.sub(quat.get3(positions, r), quat.get3(positions, HEAD_ROLE)))
             seen += 1
     x, y, z = quat.scale(mean, 1.0 / (max(seen, 1) * standing))
-    laid_down = math.hypot(x, y) > 0.6 or z < -0.9  # controllers far from the head are not in the hands
+    laid_down = math.hypot(x, y) > 0.6 or z < -0.9  # controllers so far from the head are not held, but put down
     if seen == 0 or laid_down:
         return NEUTRAL[0], NEUTRAL[1], UNSEEN_HALFLIFE_S
     return x * math.cos(yaw) + y * math.sin(yaw), z, HANDS_HALFLIFE_S

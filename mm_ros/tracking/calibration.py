@@ -45,7 +45,7 @@ def avatar_scale(calibration: Calibration, skeleton: Skeleton) -> float:
 
 
 def _legs_of(skeleton: Skeleton) -> float:
-    """Return the length of a person's legs divided by the length of the skeleton's legs, for the same head height.
+    """Return the usual leg length of a person as tall as the skeleton, divided by the skeleton's leg length.
 
     The returned ratio is 1 for skeletons with the proportions of people, unlike old skeletons of mm_ros.
     """
@@ -56,7 +56,7 @@ def _legs_of(skeleton: Skeleton) -> float:
 
 
 def avatar_segments(calibration: Calibration, skeleton: Skeleton) -> Segments:
-    """Return the factors of trunk and arms for a skeleton that has been scaled to the user's legs.
+    """Return the factors on the lengths of trunk and arms of a skeleton that has been scaled to the user's legs.
 
     The factor of the trunk brings the head joint to the height of the user's head joint. Without a measured arm span,
     the length of the arms follows from the height of the head.
@@ -100,13 +100,13 @@ def from_skeleton(skeleton: Skeleton, user: str = "default") -> Calibration:
 SEATED_TO_STANDING = 0.42  # height of the eyes of a standing person minus that of a sitting person [m]
 LOWEST, HIGHEST = 0.8, 2.3  # limits of the plausible height of a standing user's headset [m]
 JUDGED_EVERY_NS = 200_000_000
-# Corrections of the arm span below SPAN_REFINED [m] are not published, because each changes the avatar's skeleton.
+# If a new arm span differs by less than SPAN_REFINED [m], the old one is kept, so that the skeleton rarely changes.
 SPAN_REFINED = 0.04
 CONTROLLER_RADIUS = 0.03  # height of the grip of a controller that lies on the floor [m]
-HIGHEST_FLOOR = 0.15  # height above the floor of the source [m] from which on a lying controller is on a shelf
-UNDER_FLOOR = 0.04  # minimum distance of a controller below the measured floor [m] that shows a wrong floor
-UNDER_FLOOR_S = 0.3  # minimum time for which a controller must be below the measured floor [s]
-# minimum distance of a controller below the floor [m] that shows that the origin of the source is not on the floor
+HIGHEST_FLOOR = 0.15  # A controller that lies higher than this above the source's floor [m] is on a table or shelf.
+UNDER_FLOOR = 0.04  # A controller that is lower than the measured floor by this [m] shows that the floor is too high.
+UNDER_FLOOR_S = 0.3  # The floor is lowered after a controller has been below it for this time [s].
+# A controller that is lower than the floor by this [m] shows that the origin of the source is not on the floor.
 ORIGIN_UNDER = 0.15
 # The origin of the source is moved only if the measured head height is also too low by at least ORIGIN_LACKS [m].
 ORIGIN_LACKS = 0.5
@@ -115,14 +115,14 @@ NOT_WORN_S, NOT_WORN_M = 3.0, 0.0015
 GAP_S = 3.0  # time without a tracked headset after which another person may wear the headset [s]
 
 # Standard deviations, m
-DOUBTFUL_SIGMA = 0.05  # minimum standard deviation of a doubtful height, which does not replace a known height
+DOUBTFUL_SIGMA = 0.05  # A measured height with at least this standard deviation does not replace a more exact one.
 UNKNOWN_SIGMA, SEATED_SIGMA, STILL_SIGMA = 0.10, 0.08, 0.01
 SOURCE_FLOOR_SIGMA, MEASURED_FLOOR_SIGMA, SPAN_SIGMA, REACH_SPAN_SIGMA = 0.03, 0.01, 0.03, 0.08
-# Corrections of the height below REFINED [m] are not published, because each changes the avatar's skeleton.
+# If a new height differs by less than REFINED [m], the old one is kept, so that the avatar's skeleton rarely changes.
 REFINED = 0.02
-ANOTHER = 0.05  # minimum difference of the standing height before and after a gap that shows another person [m]
-SEATED_S, LOWEST_SEATED = 4.0, 0.9  # minimum time [s] and minimum height of the headset [m] of a user who sits
-ANOTHER_S = 4.0  # duration of standing from which the height of another person is measured [s]
+ANOTHER = 0.05  # A standing height that differs by more than this after a gap is another person's [m].
+SEATED_S, LOWEST_SEATED = 4.0, 0.9  # minimum time [s] and headset height [m] after which a user counts as seated
+ANOTHER_S = 4.0  # Another person must stand for this time [s] before the new height is used.
 
 SEATED = "seated, height unsure: stand up for a moment, or call `calibrate` while standing"
 ORIGIN = (
@@ -135,7 +135,7 @@ ORIGIN = (
 class CalibrationSettings(Settings):
     user: str = setting("default", "Name of the user, and of the file with the user's measures.")
     posture: str = setting("standing", "Usual posture of the user: standing or seated.", choices=("standing", "seated"))
-    auto_calibrate: bool = setting(True, "The height of the user is measured while the user moves.")
+    auto_calibrate: bool = setting(True, "If true, the height of the user is measured while the user moves.")
     still_s: float = setting(
         3.0, "Time for which the user must stand still for the service `calibrate`.", "s", 0.5, 20.0
     )
@@ -230,7 +230,7 @@ class Calibrator:
         self._from_person = False
 
     def forget_motion(self) -> None:
-        """Clear the samples of the headset after a gap or in a new epoch."""
+        """Clear the stored samples of headset and controllers after a gap or a jump of the tracking."""
         self._samples.clear()
         self._resting.clear()
         self._under.clear()
@@ -240,7 +240,7 @@ class Calibrator:
     def step(self, frame: TrackerFrame) -> Calibration | None:
         """Return the new calibration if this tracker frame changes the calibration, otherwise None."""
         if self._timeline.judge(frame.stamp_ns, frame.epoch, frame.new_from_old).verdict not in (ADVANCE, DROP):
-            # height samples from before a move of the room or a clock jump are not comparable
+            # After a move of the room or a jump of the clock, the old samples of the height are wrong.
             self.forget_motion()
         if frame.state[HEAD_ROLE] != TRACKED:
             self._samples.clear()
@@ -372,11 +372,11 @@ class Calibrator:
                 self._after_gap = False
                 if away <= ANOTHER:
                     return
-                self._from_person = False  # the measured height shows that another person wears the headset
+                self._from_person = False  # the measured height is not that of the known user
                 now = replace(now, arm_span=0.0, arm_span_sigma=0.0)
                 self._reach = ArmReach()
             elif sigma >= DOUBTFUL_SIGMA > now.head_height_sigma:
-                # The known height of the user is kept, but its standard deviation is increased.
+                # A doubtful measurement only increases the standard deviation of the known height.
                 self.current = replace(now, head_height_sigma=sigma)
                 return
             elif (away < REFINED and now.head_height_sigma < 2 * sigma) or (away > ANOTHER and seconds < ANOTHER_S):
@@ -389,7 +389,7 @@ class Calibrator:
         )
 
     def _arms(self, frame: TrackerFrame) -> None:
-        """Measure the arm span while the arms are spread at the height of the shoulders, wider than before."""
+        """Measure the arm span while the arms are spread at the height of the shoulders, and keep the largest."""
         hands = [LEFT_HAND_ROLE, RIGHT_HAND_ROLE]
         if (frame.state[hands] != TRACKED).any() or np.abs(frame.velocities[hands]).max() > 0.3:
             return

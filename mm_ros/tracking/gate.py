@@ -39,9 +39,9 @@ from mm_ros.tracking.motion import KEPT, end_velocities
 
 # Sources stamp frames irregularly: the stamps of two frames can be 2 ms apart while their poses are 11 ms apart.
 STAMP_JITTER_S = 0.011
-BLENDED_M, BLENDED_RAD = 2e-4, 1e-3  # maximum offset of position and rotation at which a blend ends
-REPEATED_S = 0.1  # time for which a pose is repeated, after which the state of a device is EXTRAPOLATED
-SEEN_M = 0.001  # distance of the output from the raw position above which the state of a device is EXTRAPOLATED
+BLENDED_M, BLENDED_RAD = 2e-4, 1e-3  # A transition to a new pose ends when the output is nearer than this to it.
+REPEATED_S = 0.1  # A device that repeats its last pose for this time [s] gets the state EXTRAPOLATED.
+SEEN_M = 0.001  # A device whose output is farther than this from its raw position [m] gets the state EXTRAPOLATED.
 
 
 @dataclass(frozen=True)
@@ -84,13 +84,13 @@ class GateSettings(Settings):
     )
     jump_m: float = setting(
         0.028,
-        "Distance of a sample from the expected position that is always accepted; a larger `jump_m` accepts larger "
-        "jumps.",
+        "A sample that is nearer than `jump_m` to its expected position is not a jump; a larger `jump_m` accepts "
+        "larger jumps.",
         "m", 0.0, 1.0,
     )
     jump_rad: float = setting(
         0.7,
-        "Angle of a sample to the expected rotation that is always accepted; a larger `jump_rad` accepts larger jumps.",
+        "A sample that is turned by less than `jump_rad` from its expected rotation is not a jump.",
         "rad", 0.0, 3.2,
     )
     acceleration: float = setting(
@@ -106,8 +106,8 @@ class GateSettings(Settings):
     )
     velocity_window_s: float = setting(
         0.06,
-        "Duration of the samples to which velocities are fitted; with a larger duration velocities are smoother, but "
-        "follow changes later.",
+        "The velocity of a device is fitted to its samples of this duration; with a larger duration velocities are "
+        "smoother, but follow changes later.",
         "s", 0.01, 0.5,
     )
     new_epoch_s: float = setting(
@@ -142,7 +142,7 @@ class Devices(NamedTuple):
 # device has two motions: one at the accepted position, and one at a new position that is not confirmed yet. `IN_USE` is
 # the index of the motion at the accepted position.
 KNOWN, BRIDGED, ACCEPTED, STATE, REPEATS, FROZEN, RAW_NS, CHANGED_NS, GOOD_NS, SAMPLED_NS, OTHER_NS, IN_USE = range(12)
-HELD, ZERO_NS, COUNTS = 12, 14, 16  # columns of the number of samples and of the stamp of time 0, for two motions
+HELD, ZERO_NS, COUNTS = 12, 14, 16  # first columns of the sample counts and start stamps of both motions; all columns
 REASONS = ("flag", "zero", "frozen", "reach", "jump")
 FLAG, ZEROED, FROZEN_POSE, REACH, JUMP = range(1, 6)  # reasons to refuse a sample; 0 stands for an accepted sample
 
@@ -210,9 +210,9 @@ class TrackerGate:
         return out
 
     def _begin(self, raw: TrackerFrame, verdict: str) -> None:
-        """Apply a new epoch, a gap or a move of the play space before the samples of the frame are filtered."""
+        """Reset or transform the stored state after a new epoch, a gap or a move of the play space."""
         if verdict == RESET:
-            if raw.epoch == self._raw_epoch:  # the clock of the source went back, but the source has no new epoch
+            if raw.epoch == self._raw_epoch:  # the source's clock went back, but the source did not start a new epoch
                 self._added_epochs += 1
             self._clear()
         elif not is_identity(raw.new_from_old):
@@ -227,7 +227,7 @@ class TrackerGate:
         self._raw_epoch = raw.epoch
 
     def _head_returns(self, raw: TrackerFrame) -> bool:
-        """Return true if a lost headset has a new pose, other than the frozen pose."""
+        """Return true if the headset was lost, and now has another pose than the frozen one."""
         d = self._devices
         if d.n[HEAD_ROLE, STATE] != LOST or raw.state[HEAD_ROLE] == LOST:
             return False
@@ -301,7 +301,7 @@ def _device(
 def _refusal(
     d: Any, s: Any, r: int, state: int, p: Vec, q: Quat, sampled: int, now: int, seen: bool, head: Vec
 ) -> int:
-    """Return the reason to refuse a sample because of its own values or its repetition, or else 0."""
+    """Return why a sample is refused (state, values, repeated pose, distance from the head), or 0 if it is good."""
     n = d.n[r]
     # An extrapolated headset is accepted, because a headset without cameras always extrapolates its position. An
     # extrapolated controller is refused, because its pose drifts away within a second.
@@ -355,7 +355,7 @@ def _plausible(d: Any, s: Any, r: int, m: int, p: Vec, q: Quat, sampled: int, ac
     # may hit a table.
     off = min(quat.norm(step), quat.norm(quat.sub(step, quat.scale(v, dt))))
     top = s.head_speed if r == HEAD_ROLE else s.hand_speed
-    # Two samples do not determine the velocity well, so only the maximum speed limits the step.
+    # With only two samples the velocity is inexact, so the next position is limited only by the maximum speed.
     gained = 0.5 * acceleration * dt * dt if held > 2 else math.inf
     room = s.jump_m + min(speed * dt + gained, top * dt)
     angle = quat.angle_of(quat.mul_inv(q, quat.get4(d.rotations[r, m], 0)))
@@ -397,9 +397,9 @@ def _start_blend(d: Any, s: Any, r: int, dt: float, p: Vec, q: Quat, lost: bool)
     if off_q[0] < 0.0:
         off_q = (-off_q[0], -off_q[1], -off_q[2], -off_q[3])
     away = quat.norm(off_p)
-    # After a single bad sample, the offset is only the motion since the bad sample, which needs no blend.
+    # After a single refused sample, the output lacks only the motion of two frames, so it needs no blend.
     within = n[BRIDGED] == 1 and away <= 2.0 * dt * quat.norm(_motion(d, s, r, n[IN_USE])[0])
-    # A small offset without a loss needs no blend, because a still device or a late source repeated a pose.
+    # A small jump of a device that was not lost needs no blend, because the source has only repeated a pose before.
     if within or (not lost and away < s.jump_m):
         off_p, off_q = (0.0, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0)
     quat.put3(d.off_p, r, off_p)
@@ -414,7 +414,7 @@ def _blend(d: Any, s: Any, r: int, dt: float) -> None:
     off_p, off_q = quat.get3(d.off_p, r), quat.get4(d.off_q, r)
     if off_p == (0.0, 0.0, 0.0) and off_q == (1.0, 0.0, 0.0, 0.0):
         return
-    # The speed of the device is not known right after a loss, so the slowest blend is used.
+    # Right after a loss, the speed of the device is not known, so the blend has its lowest speed.
     m = d.n[r, IN_USE]
     own = quat.norm(_motion(d, s, r, m)[0]) if d.n[r, HELD + m] > 3 else math.inf
     left = 1.0 - damping_share(s.blend_halflife_s, dt)
@@ -455,7 +455,7 @@ def _motion(d: Any, s: Any, r: int, m: int) -> tuple[Vec, Vec]:
 
 @njit
 def _carry(d: Any, moved: Any) -> None:
-    """Move the state of all devices by the pose `moved`, because the play space was moved."""
+    """Transform the stored poses and velocities of all devices by `moved`, because the play space was moved."""
     d = d[0]
     t, turn = (moved[0], moved[1], moved[2]), (moved[3], moved[4], moved[5], moved[6])
     for r in range(len(d.n)):

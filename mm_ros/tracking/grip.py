@@ -1,4 +1,4 @@
-"""Estimates how far a controller is beside the axis of the forearm, from turns of the forearm about this axis.
+"""Estimates the distance of a controller from the axis of the forearm, while the forearm turns about this axis.
 
 When a user turns the palm up or down, the wrist hardly moves, so the positions of the controller show how far it is
 from the axis of the forearm. Second differences of the positions over 50 ms remove the motion of the whole arm. The
@@ -16,18 +16,18 @@ from mm_ros.maths import quat
 from mm_ros.maths import rotations as rot
 from mm_ros.maths.quat import Quat, Vec
 
-STEP_S = 0.024  # time between the three samples of a second difference [s]
-TWIST = 1.3  # minimum turn rate of the controller [rad/s] from which the offset is estimated
-AXIS = 0.8  # cosine of the maximum angle between the axis of the turn and the forearm
+STEP_S = 0.024  # time between the three positions that are combined to a second difference [s]
+TWIST = 1.3  # samples of a controller that turns more slowly than this [rad/s] are not used
+AXIS = 0.8  # minimum cosine of the angle between the controller's axis of rotation and the forearm
 RESIDUAL = 0.004  # residual of the fit [m] at which a sample has a quarter of its weight
-# standard deviations of the offset [m]: beside the forearm without and with a stored offset, and along the forearm
+# assumed errors of the palm's position [m]: across the forearm without and with a stored position, along the forearm
 PRIOR_SIGMA, STORED_SIGMA, ALONG_SIGMA = 0.02, 0.008, 0.007
-LONG = 3000.0  # number of samples over which the estimated offset is averaged
+LONG = 3000.0  # number of samples over which the position of the palm is averaged
 FURTHEST = 0.05  # m
 
 
 class GripOffset:
-    """Estimates where the axis of the forearm is, in device axes and relative to the palm that the convention assumes.
+    """Estimates where the axis of the forearm is in device axes, relative to the palm of the convention of hand poses.
     """
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class GripOffset:
         if middle is None or first is None or not time_s > middle[0] > first[0]:
             return False
         (t1, p1, q1), (t0, p0, q0) = middle, first
-        share = (t1 - t0) / (time_s - t0)  # weight of the last of three samples, which are not evenly spaced
+        share = (t1 - t0) / (time_s - t0)  # weight of the newest of three unevenly spaced samples
         moved = np.array(p1) - share * np.array(palm) - (1 - share) * np.array(p0)
         turned = _matrix(q1) - share * _matrix(q) - (1 - share) * _matrix(q0)
         off = moved + turned @ self._solve(along, wrist)

@@ -87,7 +87,7 @@ def hand_in_device(name: str, side: int) -> F64:
     out = np.array([*row.palm, 1.0, 0.0, 0.0, 0.0])
     if math.isnan(row.fingers_below):
         return out
-    # The rotation `below` about y turns a hand with the fingers along x to a hand with the fingers below x.
+    # The rotation by the angle `below` about y lowers fingers that point along x.
     below = math.radians(row.fingers_below)
     out[3:] = rot.multiply(rot.exp(np.array([0.0, below, 0.0])), _THUMB_UP[side])
     return out
@@ -96,7 +96,7 @@ def hand_in_device(name: str, side: int) -> F64:
 def _thumb_up(side: int) -> F64:
     """Return the axes of the hand in device axes, for fingers along x, the thumb up and the palm towards the body."""
     s = 1.0 - 2.0 * side
-    # The columns of `m` are the axes of the hand: x (thumb) is z, y (fingers) is s·x, and z (back of the hand) is s·y.
+    # The columns of `m` are the hand's axes in device axes: x (thumb) is z, y (fingers) is s·x, z (back) is s·y.
     m = np.array([[0.0, s, 0.0], [0.0, 0.0, s], [1.0, 0.0, 0.0]])
     w = 0.5 * math.sqrt(max(1.0 + np.trace(m), 0.0))
     return np.array([w, (m[2, 1] - m[1, 2]) / (4 * w), (m[0, 2] - m[2, 0]) / (4 * w), (m[1, 0] - m[0, 1]) / (4 * w)])

@@ -27,23 +27,23 @@ from mm_ros.tracking.hand_poses import ESTIMATED, HAND_POSES, hand_in_device, ha
 HEAD_JOINT: Vec = (-0.10, 0.0, -0.08)  # m, in headset axes
 PALM = 0.08  # distance from the wrist to the middle of the palm [m]
 TORSO_HALFLIFE_S = 0.3  # half-life with which the assumed yaw of the torso follows the yaw of the headset
-SAMPLE_S = 0.03  # minimum time between two samples of the fit of a hand
+SAMPLE_S = 0.03  # minimum time between two samples to which the rotation of a hand is fitted
 TURNED_RAD, WAITED_S = 0.15, 0.5  # a new sample is taken after a turn of the controller [rad] or after a time [s]
 NEUTRAL_TWIST = 0.27  # mean twist of the hand relative to the forearm of the arm model in the CMU database [rad]
-PLAUSIBLE_RAD = 0.8  # angle between hand and forearm [rad] above which the cost of a convention grows only slowly
-# maximum length of an arm as a share of the head joint's height, and distance [m] beyond this length with a cost of 0.5
+PLAUSIBLE_RAD = 0.8  # angle between hand and forearm [rad] above which the cost of a hand convention grows only slowly
+# maximum length of an arm as a share of the head joint's height; if a hand is this much farther [m], the cost is 0.5
 LONGEST_ARM, BEYOND_M = 0.365, 0.08
 # additional cost per sample of the conventions that are rare in recordings
 RARE = {"openxr_palm": 0.1, "openxr_aim": 0.04, "wrist": 0.08}
-UNSURE = 0.1  # minimum difference of the costs per sample of the two best conventions for a sure estimate
+UNSURE = 0.1  # The best convention is sure if the second one costs this much more per sample.
 FEW = 6.0  # minimum number of samples from which an estimated convention is reported
-LOST_DECISION = 1.5  # minimum reduction of the total cost for which another convention replaces a reported convention
-LONG = 400.0  # maximum number of samples over which the fit averages
-PRIOR, PRIOR_OF_FIT = 8.0, 60.0  # number of samples for which the convention, or a stored fit, counts in the fit
-FEWEST_OFFSET = 20.0  # minimum number of samples from which an offset is reported and stored
+LOST_DECISION = 1.5  # A reported convention is replaced if another one's total cost is lower by this.
+LONG = 400.0  # maximum number of samples over which the direction of the fingers is averaged
+PRIOR, PRIOR_OF_FIT = 8.0, 60.0  # weights of the assumed and of the stored direction of the fingers, in samples
+FEWEST_OFFSET = 20.0  # minimum number of samples before the fitted palm is reported and stored
 FURTHEST = math.radians(60.0)  # maximum angle between the fitted direction of the fingers and that of the convention
 TURN_HALFLIFE_S = 0.5  # half-life with which the applied rotation of a hand follows the fitted rotation
-OFFSET_HALFLIFE_S = 1.0  # half-life with which the applied offset of a hand follows the fitted offset
+OFFSET_HALFLIFE_S = 1.0  # half-life with which the applied position of the palm follows the fitted one
 # Two controllers are exchanged if each is on the wrong side of the other by EXCHANGED_M for EXCHANGED_S. Exchanged
 # controllers are detected only in the first WATCHED_S after a start.
 EXCHANGED_M, EXCHANGED_S, WATCHED_S = 0.10, 0.25, 1.0
@@ -57,7 +57,7 @@ class HandSettings(Settings):
         choices=("declared", ESTIMATED, *HAND_POSES), live=False,
     )  # fmt: skip
     fit_hands: bool = setting(
-        True, "The rotation between each controller and the hand is fitted to the motion of the user."
+        True, "If true, the rotation between each controller and the hand is fitted to the motion of the user."
     )
 
 
@@ -84,7 +84,7 @@ class HandFit:
     samples: float
     offset: Vec  # vector from the palm that the convention assumes to the palm of the user, in device axes [m]
     offset_samples: float
-    bend_before: float  # median angle between hand and forearm if only the convention is used
+    bend_before: float  # median angle between hand and forearm without the fit
     bend_after: float
 
 
@@ -120,7 +120,7 @@ class _Hand:
 
 
 class HandStage:
-    """Converts the poses of the controllers in frames after the gate to hand poses, in place."""
+    """Converts the poses of the controllers in filtered frames to hand poses, in place."""
 
     def __init__(self, settings: HandSettings = HandSettings(), declared: str = "wrist") -> None:
         self.settings = settings
@@ -140,7 +140,7 @@ class HandStage:
         self._wrong_s = self._both_s = 0.0
 
     def start_from(self, trial: HandStage) -> None:
-        """Copy the convention and the fits of another `HandStage`."""
+        """Copy the convention of hand poses and the fitted directions of the fingers from another `HandStage`."""
         self.convention = trial.convention
         for hand, known in zip(self._hands, trial._hands, strict=True):
             hand.costs, hand.forearms, hand.weights = dict(known.costs), known.forearms, known.weights
@@ -182,7 +182,7 @@ class HandStage:
     @property
     def fits(self) -> bool:
         """True if the rotation between controller and hand is fitted to the user (`fit_hands`). Simulated hands
-        (convention `wrist`) hold no controller, so nothing is fitted.
+        (convention `wrist`) hold no controller, so no rotation is fitted to them.
         """
         return self.settings.fit_hands and self.convention != "wrist"
 
@@ -290,7 +290,7 @@ class HandStage:
             self.convention = best
 
     def costs(self) -> dict[str, float]:
-        """Return the cost of each convention for both hands, which is equal for conventions with equal axes."""
+        """Return the total cost of each convention of hand poses, summed over both hands."""
         return {name: self._hands[0].costs[name] + self._hands[1].costs[name] for name in HAND_POSES}
 
     def _fitted(self, hand: _Hand) -> Vec:

@@ -1,10 +1,10 @@
 """Simulates the landmarks that a pose estimator finds in pictures of a body, for tests and evaluation.
 
-Exact landmarks are computed from the joints of the body and are seen by a simulated camera in the room; then the errors
-of real pose estimators are added. The axes of the landmarks are along the ray to the person instead of the axes of the
-camera, and the depth is too small. The simulated positions have correlated errors, mostly along the line of sight.
-Hands may be hidden, sides or front and back may be swapped, pictures may be lost, and landmarks arrive late.
-docs/fusion.md gives the sources of the numbers.
+Exact landmarks are computed from the joints of the body, in the axes of a simulated camera; then the errors of real
+pose estimators are added. The axes of the landmarks are along the ray to the person instead of the axes of the camera,
+and the depth is too small. The simulated positions have correlated errors, mostly along the line of sight. Hands may be
+hidden, sides or front and back may be swapped, pictures may be lost, and landmarks arrive late. docs/fusion.md gives
+the sources of the numbers.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ FACE = np.array(
      (0.09, -0.025, -0.01)]
 )  # fmt: skip
 LIMBS = np.array([*range(15, 23), *range(25, 33)])
-TRUNK_RADIUS = 0.16  # radius of the trunk, which hides the hands behind it [m]
-HIDDEN_NOISE = 3.0  # factor on the noise of landmarks that are hidden
+TRUNK_RADIUS = 0.16  # radius of the simulated trunk, which hides hands behind it [m]
+HIDDEN_NOISE = 3.0  # The noise of a hidden landmark is multiplied by this.
 RANGES = {  # allowed ranges of the options of the simulation; the range of other options is 0 to 1000
     "rate": (1.0, 1000.0), "field_of_view": (0.2, 2.8), "aspect": (0.1, 10.0), "height": (-100.0, 100.0),
     "pitch": (-1.5, 1.5), "side": (-7.0, 7.0), "nearest": (0.1, 100.0), "latency_s": (0.0, 10.0),
@@ -80,7 +80,7 @@ class LandmarkSimulation:
     turn_noise: float = 0.09  # standard deviation of the error that turns all landmarks about the vertical [rad]
     turn_lasts_s: float = 1.0  # correlation time of the error that turns all landmarks
     flattened: float = 0.9  # factor on the depth of the landmarks, which pose estimators underestimate
-    size: float = 0.97  # factor on the size of the person in the landmarks
+    size: float = 0.97  # simulated size of the person in the landmarks, relative to the true size
     lost: float = 0.03  # share of pictures in which no person is found
     flips: float = 0.01  # share of pictures in which the sides, or front and back, are swapped
     flip_lasts_s: float = 0.25

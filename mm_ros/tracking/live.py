@@ -40,7 +40,7 @@ class TrackerStages:
         self.mounting = MountingStage(mounting, self.calibrator.current)
 
     def use(self, calibration: Calibration) -> Calibration:
-        """Use `calibration` from the next frame on, and return it with the present mountings of body trackers."""
+        """Use `calibration` from the next frame on, and return it with the estimated mountings of body trackers."""
         self.hands.measure(head_joint_height(calibration), calibration.arm_span, grips_given(calibration))
         self.room.calibrate(calibration)
         return self.mounting.set_calibration(calibration)
@@ -82,8 +82,8 @@ def live_frames(
     """Apply the tracking stages to recorded frames. `known` is the calibration of the user from a file, or None for an
     unknown user.
 
-    If `gated` is true, the frames are from a recorded session, and have passed the gate and the conversion of hands
-    before. `hand_pose` is the convention of the hand poses in the frames.
+    If `gated` is true, the frames are from a recorded session, in which poses are already filtered and hands converted.
+    `hand_pose` is the convention of the hand poses in the frames.
     """
     stages = TrackerStages(settings, known, hands=HandSettings(hand_pose=hand_pose))
     stages.use(stages.calibrator.current)

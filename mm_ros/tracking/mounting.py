@@ -48,13 +48,13 @@ FEET, KNEES, FOREARMS = (
 PAIRS = (FEET, KNEES, FOREARMS)
 TRUNK = (WAIST_ROLE, CHEST_ROLE)
 
-EVERY_NS = 30_000_000  # time between two observations of a mounting
+EVERY_NS = 30_000_000  # time between two observations of a mounting, that is, of the pose of a device on its joint
 LONGEST_STEP_S = 0.1  # maximum time [s] for which one observation of a mounting counts
 # weight of a mounting per second of observation in a T-pose, while standing, and while walking
 T_POSE_WEIGHT, STAND_WEIGHT, WALK_WEIGHT = 4.0, 0.5, 0.2
 # weight of a mounting per second of observation while the user stands only within the looser limits (LOOSE_UPRIGHT …)
 LOOSE_WEIGHT = 0.15
-# total weight from which a mounting is used, and total weight from which a contradiction shows that a device slipped
+# total weight from which a mounting is used, and from which a device that differs from its mounting has slipped
 FIRST, SURE = 0.05, 0.4
 STORED_WEIGHT = 1.0  # weight of a mounting from the file of the user
 # limits of the differences in tilt [rad], position [m] and yaw [rad] between a still device and its mounting; a device
@@ -69,7 +69,7 @@ WALKING_M_S, STRAIGHT_RAD = 0.5, 0.35
 LEVEL_RAD = 0.45  # maximum pitch and roll of the headset of an upright user [rad]
 # looser limits for a standing user: head height over standing height, tilt of the head, speed and turn rate of a device
 LOOSE_UPRIGHT, LOOSE_LEVEL_RAD, LOOSE_M_S, LOOSE_RAD_S = 0.9, 0.8, 0.35, 1.5
-REPORT_M, REPORT_RAD = 0.004, 0.012  # maximum change of a mounting [m, rad] that is not reported
+REPORT_M, REPORT_RAD = 0.004, 0.012  # smaller changes of a mounting [m, rad] are not published
 SHIN_M = 0.18  # minimum height above the ankle of a foot tracker that is strapped to the shin [m]
 # maximum distance of a device from the joint that carries it [m]
 FARTHEST_M: dict[int, float] = {
@@ -100,8 +100,8 @@ class _Mounting:
     off_s: float = 0.0  # time for which the resting device has differed from this mounting [s]
 
     def add(self, position: Vec | None, rotation: Quat, weight: float, most: float) -> None:
-        """Add one observation of the mounting to the weighted mean. If `position` is None, only the rotation was
-        observed."""
+        """Add one observation of the mounting to the weighted mean of the observations. If `position` is None, only the
+        rotation was observed."""
         if self.weight == 0.0:
             if position is None:
                 return
@@ -136,13 +136,13 @@ class MountingStage:
         self._tallest = 0.0
         self._last_ns: int | None = None
         self._exchanged_s = dict.fromkeys(PAIRS, 0.0)
-        self.exchanged: set[tuple[int, int]] = set()  # pairs of roles whose devices are exchanged
+        self.exchanged: set[tuple[int, int]] = set()  # pairs of roles (left, right) whose devices are exchanged
         self._mountings = {role: _Mounting() for role in BODY_ROLES}
         self.set_calibration(calibration or Calibration())
 
     def set_calibration(self, calibration: Calibration) -> Calibration:
-        """Use another calibration, and start from its mountings. Return the present calibration with all measured
-        mountings."""
+        """Use another calibration, and continue the estimation from its mountings. Return the present calibration with
+        all measured mountings."""
         for name, pose in calibration.mountings.items():
             known = self._mountings[ROLES.index(name)]
             if known.weight == 0.0:

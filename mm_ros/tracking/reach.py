@@ -17,15 +17,15 @@ from mm_ros.maths import quat
 from mm_ros.maths.springs import damping_share
 from mm_ros.tracking.hands import HEAD_JOINT, PALM, TORSO_HALFLIFE_S, headset_yaw
 
-SAMPLE_S = 0.05  # time between two samples of the reach
+SAMPLE_S = 0.05  # time between two samples of the distance from shoulder to hand
 FEWEST = 40  # minimum number of samples of each hand from which the arm span is estimated
 LONGEST_MEMORY = 2000
-FEWEST_SPREAD = 8  # minimum number of samples with both arms spread from which these samples are used
+FEWEST_SPREAD = 8  # minimum number of samples with both arms spread before the span of spread arms is used
 SPREAD = 0.85  # cosine of the maximum angle between a spread arm and the line through the shoulders
 # usual length of an arm from shoulder to wrist, and its standard deviation in the CMU database, as shares of the height
 # of the head joint
 PRIOR, PRIOR_SIGMA = UPPER_ARM + FOREARM, 0.025
-# bias and standard deviations of the arm length from reach and spread arms, as shares of the head joint's height
+# bias and standard deviation of the arm length by reach, and by long and short spans, as shares of the head's height
 REACH_BIAS, REACH_SIGMA, SPREAD_SIGMA, SHORT_SPREAD_SIGMA = 0.011, 0.03, 0.012, 0.05
 LONGEST, SHORTEST = 0.42, 0.28  # limits of the length of an arm, as shares of the head joint's height
 
@@ -73,13 +73,13 @@ class ArmReach:
 
     def _span(self, height: float) -> float:
         values, sigmas = [PRIOR], [PRIOR_SIGMA]
-        # Hands that are always near the shoulders mean that the arms are bent, and not that the arms are short.
+        # A reach below the usual arm length is replaced by the usual one, because then the arms were probably bent.
         values.append(max((float(np.percentile(self._reached, 95)) - PALM) / height - REACH_BIAS, PRIOR))
         sigmas.append(REACH_SIGMA)
         if len(self._spans) >= FEWEST_SPREAD:
             widest = float(np.percentile(self._spans, 90))
             values.append((widest / 2 - PALM) / height - SHOULDER_ASIDE)
-            # Spread arms are often slightly bent or not horizontal, so a short span is less exact.
+            # A span below the usual one is less exact, because spread arms are often slightly bent or not horizontal.
             sigmas.append(SPREAD_SIGMA if values[-1] > PRIOR else SHORT_SPREAD_SIGMA)
         weights = 1.0 / np.array(sigmas) ** 2
         arm = float(np.clip(weights @ np.array(values) / weights.sum(), SHORTEST, LONGEST))

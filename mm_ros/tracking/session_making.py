@@ -26,7 +26,7 @@ from mm_ros.tracking.landmark_simulation import LandmarkSimulation, simulate_lan
 from mm_ros.tracking.simulation import Simulation, simulate_clip
 from mm_ros.tracking.truth import truth_of_clip
 
-START_NS = 1_700_000_000_000_000_000  # fixed start of each made session, so that equal inputs make equal sessions
+START_NS = 1_700_000_000_000_000_000  # constant first stamp, so that equal inputs make equal sessions
 PAUSE_NS = 1_000_000_000  # between two clips
 EMPTY = Simulation()
 
@@ -62,7 +62,7 @@ def session_of_clips(
 
 
 def gated(frames: Iterable[TrackerFrame]) -> Iterator[TrackerFrame]:
-    """Yield the tracker frames after the gate, which filters poses and computes velocities."""
+    """Filter the tracker frames by the gate, which also computes velocities, and yield them."""
     gate = TrackerGate()
     for raw in frames:
         out = gate.step(raw)
@@ -80,7 +80,7 @@ def session_of_table(
     """
     hands = hands or HandStage(HandSettings(hand_pose=ESTIMATED))
     passed = list(gated(frames))
-    if passed:  # the conversion of the hand poses needs only an approximate height
+    if passed:  # an approximate height of the user is enough for the hand poses
         heights = [f.positions[HEAD_ROLE, 2] for f in passed]
         hands.height = float(np.clip(np.percentile(heights, 95), 1.0, 2.1)) - HEADSET_IN_HEAD[2]
     out = Session(converted(passed, hands), name=name)

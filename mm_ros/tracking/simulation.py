@@ -1,8 +1,8 @@
 """Simulates the trackers on a moving body, for training, tests and evaluation.
 
 By default, the headset is at (0.10, 0, 0.08) m from the head joint in head axes, and each controller is 0.08 m from the
-wrist along the hand. The simulated trackers have 90 frames per second by default. Noise, losses of controllers, grips
-and turns of the head are options whose random numbers follow from a seed.
+wrist along the hand. The simulated trackers have 90 frames per second by default. Noise, losses of controllers,
+rotations of controllers in the hands and turns of the head are options; their random numbers follow from a seed.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ def resample(p: F64, q: F64, rate: float, times: F64) -> tuple[F64, F64]:
     at = np.clip(times * rate, 0, len(p) - 1)
     i = np.minimum(at.astype(int), len(p) - 2)
     u = (at - i)[:, None, None]
-    p, q = _continued(p), _continued(continuous(q))  # because of the added frames, frame i has the index i + 1
+    p, q = _continued(p), _continued(continuous(q))  # one frame is added in front, so frame i has the index i + 1
     out_p = catmull_rom([p[i + k] for k in range(4)], u)
     return out_p, rot.normalize(catmull_rom([q[i + k] for k in range(4)], u))
 
@@ -239,7 +239,7 @@ def head_axes(head_rotations: F64, facing_room: F64, level_pitch: bool = True, r
     ahead = rot.rotate(back, facing_room).mean(0)
     forward = _nearest_axis(np.where(np.abs(up) > 0.5, 0.0, ahead))
     axes = _quaternion_of_axes(forward, up)
-    # The corrections of pitch and yaw of the head axes change each other, so both are repeated.
+    # A correction of the pitch of the head axes changes their yaw and vice versa, so both corrections are repeated.
     for _ in range(6 if remove_yaw_bias and level_pitch else 1):
         if remove_yaw_bias:
             seen = rot.rotate(rot.inverse(rot.multiply(head_rotations, axes)), facing_room).mean(0)
@@ -287,7 +287,7 @@ def look_around(times: F64, amplitude: float, rng: np.random.Generator) -> F64:
 
 
 def _noisy(p: F64, q: F64, v: F64, w: F64, options: Simulation, rng: np.random.Generator) -> tuple[F64, F64, F64, F64]:
-    """Add noise. Simulated velocities have less noise than differences of positions, as from inertial sensors."""
+    """Add noise. Velocities get less noise than differences of positions, as from inertial sensors in real devices."""
     # Roles after the sixth have their own random numbers, so that the noise of the first six roles stays the same.
     later = np.random.default_rng([options.seed, 78])
 
@@ -324,7 +324,7 @@ def _state(frames: int, options: Simulation, rng: np.random.Generator) -> NDArra
 
 
 def _track(p: F64, q: F64, v: F64, w: F64, state: NDArray[np.uint8], stamps: NDArray[np.int64]) -> TrackerTrack:
-    """Make a track. A lost tracker keeps its last pose and has no velocity, as runtimes report lost trackers."""
+    """Make a track. A lost tracker keeps its last pose and has the velocity 0, as in the reports of real devices."""
     for role in range(R):
         lost = state[:, role] == LOST
         last = np.maximum.accumulate(np.where(lost, -1, np.arange(len(p))))

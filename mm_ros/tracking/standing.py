@@ -72,7 +72,7 @@ class HeightDistribution:
 
     def clear(self) -> None:
         self.time, self.walking = np.zeros(BINS), np.zeros(BINS)
-        self.heights = np.zeros(BINS)  # sum of height × time in each bin of heights
+        self.heights = np.zeros(BINS)  # sum of height × time [m s] in each bin of heights
         self.reach = 0.0
         self.pause()
 
@@ -100,7 +100,7 @@ class HeightDistribution:
         self._count(t, dt)
 
     def _count(self, t: float, dt: float) -> None:
-        """Add the height in the middle of the last `CALM_S` to the distribution, if the head was calm."""
+        """Add the height in the middle of the last `CALM_S` [s] to the distribution if the heights are nearly equal."""
         window = [s for s in self._recent if t - s[0] <= CALM_S]
         middle = window[len(window) // 2]
         heights = [s[3] for s in window]
@@ -130,7 +130,7 @@ class HeightDistribution:
         """
         width = round(CLUSTER / BIN)
         last = int(np.clip((highest - LOWEST_BIN) / BIN, 1, BINS))
-        sums = np.convolve(self.time[:last], np.ones(width + 1), "full")[width:]  # time in a cluster from each bin on
+        sums = np.convolve(self.time[:last], np.ones(width + 1), "full")[width:]  # time in the cluster above each bin
         walks = np.convolve(self.walking[:last], np.ones(width + 1), "full")[width:]
         lasting = np.flatnonzero(sums >= ENOUGH_S)
         if not len(lasting):

@@ -12,7 +12,7 @@ from mm_ros.body.types import F32, F64, AvatarPose
 from mm_ros.maths import rotations as rot
 from mm_ros.tracking.simulation import derivatives, resample, sample_times
 
-TRUTH = "truth"  # value of the field `engine` in poses of the true body
+TRUTH = "truth"  # text in the field `engine` of poses that show the true body of a simulated user
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from mm_ros.body.types import AvatarPose, Calibration, TrackerFrame
 class TrackerSource(Protocol):
     """A source of tracker frames, which one thread polls.
 
-    Stamps of frames are in the clock of `now_ns`, which the poller gives. Poses in frames are in ROS axes, and the
+    Stamps of frames are in the clock of `now_ns`, the argument of `poll`. Poses in frames are in ROS axes, and the
     floor is near z = 0.
     """
 

@@ -8,14 +8,14 @@ from dataclasses import replace
 from mm_ros.body.types import TrackerFrame
 
 EVERY_NS = 1_000_000_000
-CLEARLY_NS = 100_000  # increase of the difference between the clocks that is applied at once
+CLEARLY_NS = 100_000  # If the difference of the clocks grows by more than this, it is used at once.
 
 
 class SteadyShift:
     """Measures the difference between the clock of the poller and CLOCK_MONOTONIC, as the maximum of each second.
 
     The poller reads its own clock first, so the measured difference is too small if the process is interrupted before
-    it reads CLOCK_MONOTONIC. If each stamp used a new difference, velocities would be noisy.
+    it reads CLOCK_MONOTONIC. If each stamp were converted with a newly measured difference, velocities would be noisy.
     """
 
     def __init__(self) -> None:

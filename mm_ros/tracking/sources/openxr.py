@@ -72,7 +72,7 @@ class OpenXrSource(Source):
             try:
                 self._one_session()
             except Exception as error:
-                # An error of the OpenXR runtime must not end the node, because the thread connects again.
+                # After any error of the OpenXR runtime, the thread connects again, and the node continues.
                 self._trouble = describe(error)
             self._beat_ns = time.monotonic_ns()
             self._stop.wait(RETRY_S)
@@ -105,7 +105,7 @@ class OpenXrSource(Source):
             time.sleep(max(0.0, due - time.monotonic()))
 
     def _put(self, frame: TrackerFrame) -> None:
-        """Keep the newest frame until it is polled, and add to it the re-centring of frames that were not polled."""
+        """Keep the newest frame until it is polled; add the re-centring of older frames that were not polled."""
         with self._lock:
             if self._latest is not None and not is_identity(self._latest.new_from_old):
                 frame.new_from_old = compose(frame.new_from_old, self._latest.new_from_old)

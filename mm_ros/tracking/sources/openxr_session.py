@@ -217,7 +217,7 @@ class OpenXrSession:
 
     def _locate(self, out: TrackerFrame, role: int, space: Any, at: Any) -> None:
         location = xr.locate_space(space, self._base, at)
-        flags = int(location._location_flags)  # pyopenxr's public property makes a slow enum (checked with version 1.1)
+        flags = int(location._location_flags)  # pyopenxr 1.1's public property is slow, because it makes an enum
         if flags & _VALID != _VALID:
             out.state[role] = LOST
             return
@@ -236,7 +236,7 @@ class OpenXrSession:
             if change.new_from_old is not None:
                 out.new_from_old = compose(change.new_from_old, out.new_from_old)
         if not known:
-            out.new_from_old = identity_pose()  # a new epoch makes later stages reset, so they need no transform
+            out.new_from_old = identity_pose()  # Later stages reset in a new epoch, so they need no transform.
         out.epoch = self.epoch_moves
 
     def _events(self) -> None:

@@ -34,7 +34,7 @@ def user_segments(user: SyntheticUser, simulation: Simulation) -> Iterator[Segme
     axes = identity_pose()[3:]  # rotation from the head joint to the head axes, which is the same in all chapters
     begins = sample = count = 0
     while True:
-        here = min(count, 1)  # only one chapter before the present chapter is kept
+        here = min(count, 1)  # the user keeps only one chapter of motion before the present one
         while len(user.chapters) < here + 2:
             user.extend()
         piece, lead = with_neighbours(user.chapters, here)

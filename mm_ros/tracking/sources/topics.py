@@ -9,8 +9,8 @@ from mm_ros.body.types import F64, HEAD_ROLE, TRACKED, R, TrackerFrame
 from mm_ros.tracking.sources import axes
 from mm_ros.tracking.sources.base import Source
 
-SILENT_S = 0.2  # time by which the last pose of a lost device is older than the last pose of the headset
-OTHER_CLOCK_S = 5.0  # minimum difference between a stamp and the present time that shows another clock
+SILENT_S = 0.2  # A device is lost if its last pose is older than the headset's by this time [s].
+OTHER_CLOCK_S = 5.0  # A stamp that differs from the present time by more than this [s] is in another clock.
 AXES = ("ros", "openxr")
 
 
