@@ -1,7 +1,7 @@
 """Select a height band of the database by the height of the user's head.
 
-A height band is the set of frames whose head height is within a range. Hysteresis prevents frequent changes of the
-height band.
+A height band is the set of frames whose head height is within a range. A hysteresis prevents frequent changes between
+two height bands.
 """
 
 from __future__ import annotations

@@ -6,18 +6,18 @@ Most of these values were fitted to CMU motion with simulated trackers (docs/eva
 of `mm_ros evaluate` change (result: benchmarks/2026-11-constants.md).
 """
 
-# For `matcher.py`: While the user's feet are certain, `jump_cost` is multiplied by 1 + `FEET_JUMP_COST`, because the
-# feet raise all costs.
+# For `matcher.py`: While the estimate of the user's feet is certain, `jump_cost` is multiplied by 1 + `FEET_JUMP_COST`,
+# because the feet add to the cost of all frames.
 FEET_JUMP_COST = 16.0
-# If an estimated ankle is higher than `LEG_LIFTED` [m], the search includes frames with kicks and lifted knees.
+# If the user's estimated ankle is higher than `LEG_LIFTED` [m], frames with kicks and lifted knees are searched, too.
 LEG_LIFTED = 0.3
-# If the head is lower than `LYING_RATIO` times its standing height, the search includes frames of lying people.
+# If the head is lower than `LYING_RATIO` times its standing height, frames of lying people are searched, too.
 LYING_RATIO = 0.55
-# Motion that leaves its height band may continue for the time `BAND_GRACE_S`, which is about one step of a walk.
+# A clip that leaves the height band (range of head heights) may go on playing for about one step of a walk.
 BAND_GRACE_S = 0.7
 
-# For `engines/source.py`: Motion outside the height band may continue if its head height differs from the user's by
-# less than `BAND_LEEWAY` times the standing head height.
+# For `engines/source.py`: A clip outside the height band may go on playing if its head height differs from the user's
+# by less than `BAND_LEEWAY` times the standing head height.
 BAND_LEEWAY = 0.03
 # Frames without the tag of the height band may not continue to play if their head height is inside the band by more
 # than `BAND_EDGE` times the standing head height. The margin `BAND_EDGE` is needed because frames were assigned to
@@ -35,9 +35,9 @@ TEMPO_HALFLIFE_S = 0.1  # Half-life with which the playback speed is smoothed.
 # the turn abruptly.
 TURN_HALFLIFE_S = 0.06
 
-SOFT_WALL = 0.6  # Larger distances than `SOFT_WALL` times the accuracy limit increase the pull of the root.
-# Rate of the pull of the root to its desired position at the accuracy limit [1/s]. With the rate 35, the root follows a
-# user who walks at 1.4 m/s with an error well below 0.1 m.
+SOFT_WALL = 0.6  # The root is pulled faster if its distance exceeds `SOFT_WALL` times the accuracy limit.
+# Rate with which the root is pulled to its desired position when its distance is the accuracy limit [1/s]. With a rate
+# of 35/s, the avatar's root stays well within 0.1 m of a user who walks at 1.4 m/s.
 WALL_RATE = 35.0
 RETURN_S = 0.5  # After a gap in tracking, the root returns to the user within the time `RETURN_S` instead of jumping.
 RETURN_SPEEDS = (3.0, 6.0)  # Minimum speeds of the root's return after a gap in tracking [m/s, rad/s].
@@ -45,7 +45,7 @@ RETURN_SPEEDS = (3.0, 6.0)  # Minimum speeds of the root's return after a gap in
 # look like a leap of the hands.
 RETURN_M = 3.0
 
-# A contact begins when its log odds exceed `CONTACT_BEGINS`, and ends when they are below `CONTACT_ENDS`.
+# A foot's contact begins when its log odds exceed `CONTACT_BEGINS`, and ends when they are below `CONTACT_ENDS`.
 CONTACT_BEGINS, CONTACT_ENDS = 2.0, 1.0
 # `ANSWER_COST` is added to `jump_cost`, because the projector network finds frames only approximately.
 ANSWER_COST = 3.0
@@ -53,9 +53,9 @@ ANSWER_COST = 3.0
 SAME_WEIGHTS = 0.999
 
 LOOP_SPEEDS = (0.0, 1.2, 2.8)  # Desired speeds of the state machine's loops for standing, walking and running [m/s].
-LOOP_BORDERS, LOOP_HYSTERESIS = (0.3, 2.0), 0.1  # Speeds at which another loop begins, and their hysteresis [m/s].
+LOOP_BORDERS, LOOP_HYSTERESIS = (0.3, 2.0), 0.1  # Speeds at which walk and run begin, and their hysteresis [m/s].
 CROSS_FADE_S = 0.25  # Duration of the blend from one loop to the next.
 # Weights of a loop's speed error [per m/s] and of its difference from the usual posture [per m] in the cost of a loop.
 SPEED_COST, DISSIMILARITY_COST = 20.0, 50.0
 SHORTEST_LOOP_S, LONGEST_LOOP_S = 0.7, 2.5  # Minimum and maximum duration of a loop.
-LOOP_TURN = 0.15  # The turn rate of a loop adds to its cost only above `LOOP_TURN` [rad/s].
+LOOP_TURN = 0.15  # A loop's turn rate adds to its cost only above `LOOP_TURN` [rad/s].

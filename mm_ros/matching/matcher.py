@@ -43,7 +43,7 @@ class MatcherSettings(RootControlSettings):
     )
     search_structure: str = setting(
         DEFAULT,
-        "Data structure of the database search. All data structures find the same frame.",
+        "Data structure with which the database is searched. All data structures find the same frame.",
         choices=STRUCTURES,
     )
     model: str = setting(
@@ -145,7 +145,7 @@ def parse_weights(text: str) -> dict[str, float]:
 
 
 def tag_mask(database: MotionDatabase, query: str) -> Mask:
-    """Parse a tag query such as `(walk|run)&!crouch`, or raise MmRosError if no frame matches the query."""
+    """Return the mask of a tag query such as `(walk|run)&!crouch`, or raise MmRosError if it matches no frame."""
     mask = mask_of(query, database.tag_names)
     if query.strip() and not mask.matches(np.asarray(database.tags)).any():
         raise MmRosError(f"tags: no frame of the database matches '{query}'. Tags: {', '.join(database.tag_names)}")
@@ -219,22 +219,22 @@ class MatcherStage:
     ):
         """Create the stage. The networks `learned` are required if the engine is "learned".
 
-        If there are networks but no database, pass `learned.digest` as `database`.
+        If there are only networks, pass their example frames `learned.digest` as `database`.
         """
         if not 0.1 <= scale <= 10:
             raise MmRosError(f"scale: expected 0.1 to 10, came {scale}")
         self.scale, self.run, self.segment = scale, run, 0
-        self.segments = WHOLE  # sizes of the user's trunk and arms relative to the scaled skeleton
+        self.segments = WHOLE  # lengths of the user's trunk and arms, divided by those of the scaled skeleton
         # If `explain` is true, the next best frames are added to the `Match`, which takes far longer than the search.
         self.explain = False
-        # The duration of a search is measured by the function `clock` [s]; a stage must not read a clock itself.
+        # The function `clock` [s] measures how long a search takes; a stage must not read the system's clock.
         self.clock: Callable[[], float] = lambda: 0.0
         self._input = ""  # name of the source of the desired trajectories
         self._use(settings, database, learned)
         self.control = RootControl(self._active)
         self.body_facing = BodyFacing()
         self.timeline = Timeline()
-        self._played: deque[tuple[float, ...]] = deque()  # rows with a past time, and x, y and yaw of the root then
+        self._played: deque[tuple[float, ...]] = deque()  # rows: past time, and x, y and yaw of the root at this time
         self.reset()
 
     @property
@@ -243,7 +243,7 @@ class MatcherStage:
 
     @settings.setter
     def settings(self, settings: MatcherSettings) -> None:
-        """Change the settings from the next step on."""
+        """Use other `settings` from the next step on."""
         if _source_of(settings) != _source_of(self._settings):
             self.change(settings, self.database, self.learned)
             return
@@ -258,7 +258,7 @@ class MatcherStage:
             self._masks.clear()
 
     def reset(self) -> None:
-        """Reset all state, so that the next step starts at its desired position."""
+        """Reset the stage, so that in the next step the avatar starts at the desired position."""
         self.timeline.reset()
         self.since_search = 0.0
         self._due = "start"
@@ -270,7 +270,7 @@ class MatcherStage:
     def set_scale(self, scale: float, segments: Segments = WHOLE) -> None:
         """Set the user's size relative to the skeleton of the database, and keep the present frame.
 
-        `segments` are the sizes of the user's trunk and arms relative to the scaled skeleton.
+        `segments` are the lengths of the user's trunk and arms, divided by those of the scaled skeleton.
         """
         if not 0.1 <= scale <= 10:
             raise MmRosError(f"scale: expected 0.1 to 10, came {scale}")
@@ -293,8 +293,8 @@ class MatcherStage:
         self._due = self._due or reason
 
     def _change_of(self, settings: MatcherSettings, database: MotionDatabase, learned: LearnedNetworks | None) -> str:
-        """Return the cause of a change of engine, model or database for `Match.reason`. The model is checked before the
-        database, because a new model also changes the database."""
+        """Return text for `Match.reason` on whether the engine, the model or the database was changed. The model is
+        checked before the database, because a new model also changes the database."""
         if settings.engine != self._settings.engine:
             return "engine"
         if settings.engine == LEARNED and learned is not self.learned:
@@ -310,11 +310,11 @@ class MatcherStage:
         else:
             source = SearchSource(database, self.scale, settings.search_structure, settings.end_margin, weights)
         self._settings, self.learned, self.source = settings, learned, source
-        self._active = active  # settings for the present source of the desired trajectories
+        self._active = active  # settings, which may differ for steered trajectories
         self.database, self.weights, self.mask = database, weights, mask
         self.bands = BandChoice(database)
         self._masks: dict[tuple[str | None, int], Mask] = {}
-        self._carried = None  # converted features of the last pose that came from the previous database
+        self._carried = None  # features of the last pose from the previous database, converted
         self.skeleton = database.skeleton.scaled(self.scale, self.segments)
         self.skeleton_hash = self.skeleton.hash
 
@@ -338,7 +338,7 @@ class MatcherStage:
         if verdict == RESET or self._due == "start":
             self.control.reset(np.array([*desired.position, desired.yaw]))
             self.body_facing.reset()
-            self.source.restart()  # The results after a reset must not depend on the frame before the reset.
+            self.source.restart()  # The poses after a reset must not depend on the frame before it.
             self._due, self.band, self.tempo = "start", "", 1.0
         else:
             if verdict == CARRY:

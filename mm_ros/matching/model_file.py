@@ -56,7 +56,7 @@ class LearnedModel:
         self._shapes = dict.fromkeys(("found", "next_state"), (1, state))
         self._shapes |= dict.fromkeys(("pose", "next_pose"), (1, pc.WIDTH))
         self._options = ort.RunOptions()
-        # onnxruntime runs only those networks that the requested outputs need.
+        # onnxruntime runs only the networks (decompressor, stepper or projector) that the requested outputs need.
         self._options.add_run_config_entry("disable_synchronize_execution_providers", "1")
         self._options.only_execute_path_to_fetches = True
         self.project(self._query[0])  # The first run of a network allocates memory and must not happen during playback.
@@ -66,8 +66,8 @@ class LearnedModel:
     def project(self, query_and_condition: F32) -> F32:
         """Return the state (D + L,) that is nearest to a query among the frames that a condition allows.
 
-        The argument (D + C,) contains the D numbers of the query and the C numbers of the condition. The state contains
-        D features and L latent numbers.
+        The argument (D + C,) contains the D numbers of the query and the C numbers of the condition (height band and
+        tags). The state contains D features and L latent numbers.
         """
         self._query[0] = query_and_condition
         out: F32 = self._run(["found"])[0][0]

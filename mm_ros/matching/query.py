@@ -61,7 +61,7 @@ def fill_trajectory(
 @njit
 def _played_at(past: Any, values: Any, t: float) -> float:
     """Interpolate `values` (P,), which belong to the times in column 0 of `past`, linearly at time `t`. Before the
-    first and after the last time, `values` are constant."""
+    first time, the first value is returned; after the last time, the last value."""
     if t <= past[0, 0]:
         return float(values[0])
     for i in range(1, len(past)):
@@ -75,7 +75,7 @@ def _played_at(past: Any, values: Any, t: float) -> float:
 def fill_past(
     columns: Any, column_times: Any, kinds: Any, past: Any, root: Any, scale: float, mean: Any, std: Any, query: Any
 ) -> None:
-    """Write the played motion into those trajectory columns of a query that belong to past times.
+    """Write the past motion of the avatar's root into the columns of a query for past times.
 
     The rows of `past` (P, 4) are time, x, y and yaw of the root.
     """
@@ -177,8 +177,8 @@ class QueryBuilder:
         """Blend the user's feet into the columns of both feet, and multiply the weights of these columns by up to
         `gain`. Return the mean share of the user's feet in the query.
 
-        The share of a foot is one half if its expected error is `sigma`, and larger for a smaller error; the feet of
-        the current pose have the remaining share.
+        The share of the user's foot is one half if its expected error is `sigma`, and larger for a smaller error; the
+        foot of the current pose has the remaining share.
         """
         columns = self.foot_columns
         return float(

@@ -16,7 +16,7 @@ from mm_ros.maths.jit import njit
 from mm_ros.maths.signals import wrap
 from mm_ros.maths.springs import LN2
 
-STEERED = ("joystick", "path")  # Trajectories of the sources `joystick` and `path` do not follow a tracked user.
+STEERED = ("joystick", "path")  # sources of steered trajectories, which do not follow a tracked user
 REPLACES = "Replaces `{}` when keys, a joystick or a path lead the avatar."
 
 
@@ -50,8 +50,8 @@ class RootControlSettings(Settings):
         "slowly.", "s", 0.01, 10.0
     )
     pull_share: float = setting(
-        0.2, "Maximum speed of the pull, divided by the speed of the root; with larger values the root follows faster "
-        "and the feet slide more.", "", 0.0, 10.0
+        0.2, "Maximum speed with which the root is pulled to the desired position, divided by its own speed; with "
+        "larger values the root follows faster and the feet slide more.", "", 0.0, 10.0
     )
     synchronization: float = setting(
         0.5,
@@ -104,7 +104,7 @@ class RootControl:
         state = self._state = np.zeros(13)
         self.root = state[0:3]
         self.velocity = state[3:6]  # velocity of the root in the last step, in root axes
-        self.residual = state[6:9]  # decaying rest of the velocity differences at the last jumps, in root axes
+        self.residual = state[6:9]  # velocity difference that remains from the last jumps and decays, in root axes
         self.extension = state[9:11]  # temporary extension of the accuracy limits after a gap in tracking [m, rad]
         self.returning = state[11:13]  # speeds with which the extensions of the accuracy limits shrink [m/s, rad/s]
 
@@ -136,7 +136,7 @@ class RootControl:
             self.returning[i] = max(fitted.RETURN_SPEEDS[i], self.extension[i] / fitted.RETURN_S)
 
     def carry(self, new_from_old: F64) -> None:
-        """Apply the rigid transform of a re-centred room to the root."""
+        """Move the root with the room after the user re-centred the room."""
         x, y, _, w, _, _, z = new_from_old
         yaw = 2 * math.atan2(z, w)
         c, s = math.cos(yaw), math.sin(yaw)
@@ -209,7 +209,7 @@ def move_root(
 
 @njit
 def wrapped(angle: float) -> float:
-    """Return the equivalent angle between −π and π; an angle in this range is returned unchanged."""
+    """Return the angle that differs from the given angle by a multiple of 2π and lies between −π and π."""
     return float(angle - 2.0 * math.pi * np.round(angle / (2.0 * math.pi)))
 
 
@@ -217,7 +217,7 @@ def wrapped(angle: float) -> float:
 def _after_pull(
     dt: float, distance: float, halflife: float, allowed: float, accuracy: float, extension: float
 ) -> float:
-    """Return the remaining distance (or angle) to the target after the pull of one step."""
+    """Return the distance (or angle) to the target that remains after one step has pulled the root to the target."""
     pull = min(distance * (1.0 - 2.0 ** (-dt / halflife)), allowed)
     inside, wall = fitted.SOFT_WALL * accuracy + extension, accuracy + extension
     if distance > inside and accuracy > 0:

@@ -1,4 +1,4 @@
-"""Change the playback speed so that the avatar catches up with the user or waits.
+"""Change the playback speed of clips so that the avatar catches up with the user or waits for the user.
 
 Unlike a correction of the root, a change of the playback speed does not make standing feet slide.
 """

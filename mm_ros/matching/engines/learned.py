@@ -27,8 +27,8 @@ from mm_ros.maths.quat import Row
 from mm_ros.motion.database import MotionDatabase
 from mm_ros.search import ANY_FRAME, Mask
 
-ASKED_AGAIN, LONGEST_STEP = 4, 4.0  # The projector network runs up to 4 more times; the first step length is 4.
-MOST_FRAMES = 60  # Playback advances by at most `MOST_FRAMES` frames in one step.
+ASKED_AGAIN, LONGEST_STEP = 4, 4.0  # maximum number of further runs of the projector network, and first step length
+MOST_FRAMES = 60  # Maximum number of frames by which the learned engine advances in one step.
 
 
 class LearnedNetworks(Protocol):
@@ -41,8 +41,7 @@ class LearnedNetworks(Protocol):
     weights: F32  # (D,) feature weights with which the projector network was trained
 
     def project(self, query_and_condition: F32) -> F32:
-        """Return the state that is nearest to a query of D numbers among the frames that a condition of C numbers
-        allows."""
+        """Return the state nearest to a query of D numbers among the frames that a condition of C numbers allows."""
 
     def pose(self, state: F32) -> F32:
         """Return the pose vector of a state, which `matching/engines/pose_code.py` describes."""
@@ -137,7 +136,7 @@ class LearnedSource:
         self.restart()
 
     def restart(self) -> None:
-        """Go to a fixed initial pose, so that later results do not depend on earlier states."""
+        """Reset the networks' state to a fixed initial pose, so that later poses do not depend on earlier ones."""
         self.mask: Mask = ANY_FRAME
         self._touching = np.zeros(2, np.bool_)
         still = self._projector_input(np.asarray(self.database.features[0], np.float32), ANY_FRAME)
@@ -198,9 +197,9 @@ class LearnedSource:
         return Answer(True, cost, continuing)
 
     def _returns_to_band(self, found: F32, heights: tuple[float, float]) -> bool:
-        """Return whether the motion has left the height band, and the state `found` is nearer to the band.
+        """Return whether the body is outside the range of head heights, and the state `found` is nearer to this range.
 
-        A state that is nearer to the band is accepted at any cost, because the stepper network ignores height bands.
+        The state `found` is then accepted at any cost, because the stepper network ignores the range of heights.
         """
         i = int(self.fraction >= 0.5)
         out = self._outside(self._joints[0][i], self._joints[1][i], heights)

@@ -28,13 +28,13 @@ class SearchRequest:
     query: F32  # (D,) normalized
     weights: F32  # (D,)
     mask: Mask  # mask of the frames that match the height band and the tag query
-    tags: Mask  # mask of the frames that match the tag query, which is used if no frame matches `mask`
+    tags: Mask  # mask of the frames that match the tag query, for the case that `mask` is empty
     can_continue: bool
     margin: float  # minimum relative cost reduction for a jump to another frame
     jump_cost: float  # minimum absolute cost reduction for a jump to another frame, in addition to `margin`
     exclusion_s: float  # minimum time between the current frame and a frame of the same clip to which playback jumps
-    explain: bool = False  # whether the pose source also returns the next best frames
-    band_grace_s: float = 0.0  # time for which motion that leaves the height band may continue
+    explain: bool = False  # whether the pose source returns also the second best and further frames
+    band_grace_s: float = 0.0  # time for which a clip may go on playing outside the height band
     height_ratio: float = 1.0  # head height of the user, divided by the standing head height
     heights: tuple[float, float] = ANY_HEIGHT  # limits of the height band, divided by the standing head height
 
@@ -43,14 +43,14 @@ class SearchRequest:
 class Answer:
     jumped: bool
     cost: float
-    continue_cost: float  # cost of continuing at the current frame, or infinity if this was impossible
+    continue_cost: float  # cost of continuing at the current frame, or infinity if playback cannot continue
     runner_up_frames: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
     runner_up_clips: tuple[str, ...] = ()
     runner_up_costs: F32 = field(default_factory=lambda: np.zeros(0, np.float32))
 
     @staticmethod
     def bound(ask: SearchRequest, continue_cost: float) -> float:
-        """Return the cost below which a frame is good enough for a jump."""
+        """Return the cost below which playback jumps to another frame."""
         return max(0.0, continue_cost * (1 - ask.margin) - ask.jump_cost)
 
 
@@ -66,7 +66,7 @@ class PoseSource(Protocol):
 
     @property
     def remaining(self) -> float:
-        """Return the time until a search is required because the motion ends [s]."""
+        """Return the time [s] until the current clip ends, when a search is required."""
 
     def restart(self) -> None: ...
 
@@ -95,11 +95,11 @@ class PoseSource(Protocol):
 
 
 class PlayheadReport:
-    """Writer of the playback position into a `Match`."""
+    """Part of a pose source that writes clip, frame and playback time into a `Match`."""
 
     def __init__(self, database: MotionDatabase):
         self._database, self._hashes = database, (database.hash, database.layout.hash_number)
-        self._tags: dict[int, tuple[str, ...]] = {}  # cache of tag names by tag bits
+        self._tags: dict[int, tuple[str, ...]] = {}  # tag names of each combination of tag bits
 
     def write(self, match: Match, player: Player) -> None:
         database, row = self._database, player.row
@@ -184,7 +184,7 @@ class SearchSource:
     def _may_continue(self, ask: SearchRequest, current: int) -> bool:
         """Return whether playback may continue at the current frame.
 
-        Frames outside the height band are tolerated for a short time, because bands with little motion consist of short
+        Playback may leave the height band for a short time, because bands with little motion consist of short
         fragments. If playback had to jump at the end of each fragment, the body would hardly move.
         """
         if self._fits(ask.mask, current):
@@ -192,7 +192,7 @@ class SearchSource:
             return True
         ratio = float(self.database.head_height_ratio[current])
         if ask.heights != ANY_HEIGHT and ask.heights[0] + fitted.BAND_EDGE < ratio < ask.heights[1] - fitted.BAND_EDGE:
-            # The head is well within the height band, but the posture differs, such as bending on tiptoe.
+            # The height of the head fits the height band, but the frame's posture differs, such as bending on tiptoe.
             return False
         near = abs(ratio - ask.height_ratio) < fitted.BAND_LEEWAY
         return near and self._out_of_band_s < ask.band_grace_s and self._fits(ask.tags, current)

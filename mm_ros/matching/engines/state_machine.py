@@ -1,6 +1,6 @@
 """Engine "state_machine": blend between three loops for standing, walking and running.
 
-Motion matching is compared with the engine "state_machine", because it is simple.
+Motion matching is compared with this simple engine.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Pose = tuple[F32, F32, F32, F32]
 @dataclass(frozen=True)
 class Loop:
     first: int
-    last: int  # index of the last frame of the loop, whose pose is similar to that of the first frame
+    last: int  # index of the loop's last frame, whose pose is similar to the first
     speed: float  # m/s
 
 
@@ -77,7 +77,7 @@ def _dissimilarities(database: MotionDatabase, rows: NDArray[np.int64], frames: 
 
 
 def _sums(database: MotionDatabase) -> F64:
-    """Return the cumulative sums (N + 1, 3) of the root's velocity (x, y) and turn rate before each frame."""
+    """Return the sums (N + 1, 3) of the root's velocity (x, y) and turn rate over all frames before each frame."""
     rates = np.column_stack(
         [np.asarray(database.velocities[:, 0, :2], np.float64), np.asarray(database.angular_velocities[:, 0, 2])]
     )

@@ -72,7 +72,7 @@ def root_steps(d: MotionDatabase) -> F32:
 
 
 class Drawing:
-    """Random selection of `rows`, with the probability of each row in `chance`."""
+    """Random selection among `rows` (indices of frames); `chance` contains the probability of each row."""
 
     def __init__(self, rows: I64, chance: F64) -> None:
         self.rows = rows
@@ -106,7 +106,7 @@ class QuerySampler:
         searchable = np.concatenate(
             [np.arange(a, max(a, b)) for a, b in zip(d.range_starts, self.engine.corpus.searchable_stops, strict=True)]
         )
-        self.kinds = np.unique(np.asarray(d.tags)[searchable])  # combinations of tags among the searchable frames
+        self.kinds = np.unique(np.asarray(d.tags)[searchable])  # combinations of tags that searchable frames have
         self.bands = sum(1 << i for i, n in enumerate(d.tag_names) if n.startswith(BAND))
         self.positions = [d.layout.offsets[f.name] for f in d.layout.features if f.kind == POSITION]
         self.directions = [d.layout.offsets[f.name] for f in d.layout.features if f.kind in (DIRECTION, VELOCITY)]
@@ -173,8 +173,8 @@ class QuerySampler:
         return bool(mask.matches(self.kinds).any())
 
     def _tag_queries(self, rng: np.random.Generator) -> list[Mask]:
-        """Draw at most 61 masks, because each mask needs a separate search. One of the masks allows all frames, and the
-        others are random tag queries, often combined with a height band."""
+        """Draw at most 61 masks, because each mask needs a separate search. One mask allows all frames, and the other
+        masks are random tag queries, often combined with a height band."""
         out = [Mask()]
         for _ in range(60):
             kind = int(self.kinds[rng.integers(len(self.kinds))])

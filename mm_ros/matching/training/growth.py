@@ -21,8 +21,8 @@ SHARES, WIDTHS = (0.25, 1.0), (128, 512)  # Networks of each width are trained w
 
 
 def growth(database: MotionDatabase, effort: float, say: Callable[[str], None], seed: int = 0) -> list[dict[str, Any]]:
-    """Train with each share of the clips and each width for the same number of steps, and return the figures of each
-    training."""
+    """Train the networks with each share of the clips and each width for the same number of steps, and return the
+    accuracy of each."""
     usual = Options()
     pose, stepper, projector = (max(1, round(usual.steps(s) * effort)) for s in STAGES)
     plans = []

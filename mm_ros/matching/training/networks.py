@@ -25,7 +25,7 @@ class Sizes:
 
 
 class Layers(nn.Module):
-    """ReLU layers with a linear skip connection, which compute a given linear map before the training."""
+    """ReLU layers with a linear skip connection, which can be set to compute a given linear map before the training."""
 
     def __init__(self, inputs: int, outputs: int, width: int, layers: int) -> None:
         super().__init__()

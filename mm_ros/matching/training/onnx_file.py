@@ -47,8 +47,8 @@ class _Graph:
         return output
 
     def layers(self, x: str, layers: Layers, weights: str, output: str) -> str:
-        """Add the layers of a network to the graph. If a network is used twice, both uses have the same name `weights`
-        and share their constants."""
+        """Add the layers of a network to the graph. If a network is added twice with the same name `weights`, both
+        share their constants."""
         h = x
         for i, layer in enumerate(layers.hidden):
             w = self.half(f"{weights}_w{i}", layer.weight.detach().numpy().T)

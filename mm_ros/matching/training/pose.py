@@ -16,7 +16,7 @@ from mm_ros.matching.engines import pose_code as pc
 from mm_ros.matching.training.data import Drawing, MotionData
 from mm_ros.matching.training.networks import Body, Layers, Sizes, angles
 
-RIDGE = 1e-3  # Weight of the regularization in least-squares fits.
+RIDGE = 1e-3  # Weight of the regularization in the least-squares fits that initialize the networks.
 # Weights in the training loss for errors of joint positions [m], joint velocities [m/s], columns of rotation matrices,
 # rates of these columns [1/s], root velocity [m/s, rad/s] and contacts.
 POSITION, VELOCITY, ROTATION, ROTATION_SPEED, ROOT, CONTACT = 40.0, 2.0, 10.0, 0.3, 8.0, 0.3
@@ -65,7 +65,7 @@ class PoseNetworks(nn.Module):
 
 
 def column_weights(skeleton: Skeleton) -> Any:
-    """Return by how far [m] the joints move, approximately, if a number of a pose vector changes by 1."""
+    """Return approximately how far [m] the joints move if a number of a pose vector changes by 1."""
     rest = skeleton.rest_positions().astype(np.float64)
     out = np.full(pc.WIDTH, 0.1)
     count = len(skeleton)
@@ -136,8 +136,8 @@ def all_latents(data: MotionData, networks: PoseNetworks) -> Any:
 
 @torch.no_grad()
 def measured(data: MotionData, body: Body, rows: Any, out: Any) -> dict[str, float]:
-    """Compare the pose vectors `out` with the true pose vectors of the frames `rows`. The names of the resulting errors
-    contain their units."""
+    """Return the errors of the pose vectors `out`, compared with the true pose vectors of the frames `rows`. The names
+    of the resulting errors contain their units."""
     joints, turns, locals_ = [], [], []
     for i in range(0, len(rows), 4096):
         p, g, own = body(torch.from_numpy(data.codes[rows[i : i + 4096]]))

@@ -50,7 +50,7 @@ class Options:
     learning_rate: float = 1e-3
     last_rate: float = 1e-5
     pool: int = 100_000  # number of queries that are drawn at once for the projector network
-    visits: int = 12  # number of times that each query is used, because the exact search takes long
+    visits: int = 12  # number of training steps that use each query, because the exact search takes long
     threads: int = 1
 
     def steps(self, stage: str) -> int:
@@ -148,7 +148,7 @@ class Training:
                 self.networks["stepper"].begin(self.states, data.starts_of_windows(2))
             return StepperTask(data, self.states, self.networks["stepper"], o.stepper_batch, o.seed)
         asking = QuerySampler(data, self.weights, o.seed)
-        # A short training draws only as many queries as it uses.
+        # Limit the queries to the number that a short training uses.
         pool = min(o.pool, -(-o.projector_steps * o.projector_batch // o.visits))
         task = ProjectorTask(asking, self.states, self.networks["projector"], o.projector_batch, o.seed, pool, o.visits)
         if fresh:
@@ -234,7 +234,7 @@ class Training:
         try:
             stored = torch.load(self.checkpoint, weights_only=True)
             key = stored["key"]
-        except Exception as error:  # A damaged file makes torch raise any of many exception classes.
+        except Exception as error:  # For a damaged checkpoint, torch can raise an exception of any class.
             raise MmRosError(f"{self.checkpoint} cannot be read ({error}). Remove it to begin again") from error
         if key != self.key:
             raise MmRosError(
