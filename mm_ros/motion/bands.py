@@ -26,7 +26,7 @@ FINE = (
     ("crouch", 0.735, 0.0), ("deep_bend", 0.78, 0.0), ("low_bend", 0.825, 0.0), ("medium_bend", 0.87, 0.0), *_UPPER,
 )  # fmt: skip
 STRAIGHT = ("upright", "tip_toe")
-# A person counts as bent above this torso angle, which is below 15° in 95 % of the upright frames of the CMU data.
+# A person counts as bent if the torso is tilted by more; the tilt is below 15° in 95 % of the upright CMU frames.
 BENT_TORSO = np.radians(25)
 # Frames up to 0.5 s before the person bends also count as bent, because playback would continue to the bent pose.
 BEND_LEAD_S = 0.5
@@ -54,7 +54,7 @@ def find_bands(ratios: Array, fewest: int = 60, made: Array = ()) -> tuple[Band,
         poorest = int(np.argmin(counts))
         if counts[poorest] >= fewest:
             break
-        # The height band with the fewest frames is merged with the larger of the adjacent bands, whose name is kept.
+        # The height band with the fewest frames is merged into the larger of the adjacent bands.
         at = (
             poorest
             if poorest < len(limits) and (poorest == 0 or counts[poorest + 1] >= counts[poorest - 1])
@@ -70,7 +70,7 @@ def _valley(ratios: F64, limit: float, far: float, fewest: int) -> float:
         return limit
     counts, edges = np.histogram(ratios, 21, (limit - far, limit + far))
     smooth = np.convolve(np.pad(counts.astype(float), 2, "edge"), np.ones(5) / 5, "valid")
-    # A band limit outside the range of the data would make an empty band.
+    # A band limit must leave at least `fewest` frames on both sides; otherwise, a height band would be empty.
     above = (ratios >= edges[-1]).sum() + np.cumsum(counts[::-1])[::-1]
     below = (ratios < edges[0]).sum() + np.cumsum(counts)
     inside = (above >= fewest) & (below >= fewest)
@@ -78,7 +78,7 @@ def _valley(ratios: F64, limit: float, far: float, fewest: int) -> float:
         return limit
     smooth[~inside] = np.inf
     lowest = np.flatnonzero(smooth == smooth.min())
-    best = lowest[np.argmin(np.abs(lowest - 10))]  # among equal minima, choose the one nearest to the usual limit
+    best = lowest[np.argmin(np.abs(lowest - 10))]  # among equally low minima, choose the one nearest to the usual limit
     return round(float((edges[best] + edges[best + 1]) / 2), 4)
 
 

@@ -34,13 +34,13 @@ class BuildOptions:
     rate: float = 60.0
     mirror: bool = False
     plant_feet: bool = True
-    kinds: bool = True  # whether each frame gets a tag for its kind of motion (walk, turn, …)
+    kinds: bool = True  # whether frames get tags for the kind of motion (walk, turn, …)
     stooped: float = 0.25  # maximum duration of bent copies (see stoop.py), as a share of the recorded motion
     contacts: ContactSettings = field(default_factory=ContactSettings)
     # End of each clip that the search does not return [s]; the default is that of the matcher's parameter `end_margin`.
     ends_excluded_s: float = 0.5
     licence: str = ""
-    functions: Functions = field(default_factory=dict)  # functions that compute features of kind "function", by feature
+    functions: Functions = field(default_factory=dict)  # key: name of a feature; value: function that computes it
     progress: Callable[[str, int, int], None] | None = field(default=None, compare=False)
     # A function that is called with a clip and a note, for each note that the cleaning makes about the clip
     remark: Callable[[Clip, Assumption], None] = field(default=lambda clip, note: None, compare=False)
@@ -123,7 +123,7 @@ def _piece_of(clip: Clip, touching: Array, layout: FeatureLayout, options: Build
 
 
 def local_velocities(clip: Clip) -> tuple[Array, Array]:
-    """Return velocities by central differences, in axes of the parents of joints, and in its own axes for the root."""
+    """Return velocities by central differences: of joints in the axes of their parents, of the root in its own axes."""
     velocities = central_difference(clip.positions, clip.rate)
     q = continuous(clip.rotations.astype(np.float64))
     angular = np.zeros((*q.shape[:-1], 3))
@@ -141,7 +141,7 @@ def _assemble(
     pieces: list[_Piece], recorded: int, feet: list[dict[str, Any]], skeleton: Skeleton, layout: FeatureLayout,
     options: BuildOptions,
 ) -> MotionDatabase:  # fmt: skip
-    """Join clips to a database; the first `recorded` pieces hold recorded clips, all others bent copies."""
+    """Join clips to a database; the first `recorded` pieces hold recorded clips, the others copies with a bent back."""
     lengths = [len(p.clip) for p in pieces]
     stops = np.cumsum(lengths).astype(np.int32)
     starts = (stops - lengths).astype(np.int32)

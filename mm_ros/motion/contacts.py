@@ -31,7 +31,7 @@ class ContactSettings(Settings):
         1.0,
     )
     median_radius_s: float = setting(
-        0.1, "Radius of the median filter of contacts. Larger values give fewer short contacts.", "s", 0.0, 1.0
+        0.1, "Radius of the median filter of contacts. Larger values remove more short contacts.", "s", 0.0, 1.0
     )
 
 
@@ -69,6 +69,6 @@ def contacts_of(clip: Clip, settings: ContactSettings | None = None) -> NDArray[
 
 
 def stances(flags: NDArray[np.bool_], shortest: int = 1) -> list[tuple[int, int]]:
-    """Return the first frame and the frame after the end of each foot contact of at least `shortest` frames."""
+    """Return the first frame of each foot contact of at least `shortest` frames, and the first frame after it."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], flags, [False]]).astype(np.int8)))
     return [(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True) if b - a >= shortest]

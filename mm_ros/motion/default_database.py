@@ -18,8 +18,8 @@ from mm_ros.motion.procedural import make_clips
 # A function that reports progress; its arguments are the activity, the number of finished items, and their total number
 Progress = Callable[[str, int, int], None]
 SEED = 0
-# Modules whose code determines the content of the default database, which is built again after a change of a module. A
-# test checks that only modules for errors, files and settings are missing in the list.
+# Modules whose code determines the content of the default database, which is built again if one of these modules
+# changes. A test checks that only modules for errors, files and settings are missing in the list.
 _MADE_OF = ("motion/procedural/*.py", "motion/bands.py", "motion/cleaning/*.py", "body/clip.py", "motion/contacts.py",
             "motion/database.py", "motion/extreme.py", "motion/feature*.py", "maths/jit.py", "motion/kinds.py",
             "motion/metrics_feet.py", "maths/rotations.py",
@@ -28,10 +28,9 @@ _MADE_OF = ("motion/procedural/*.py", "motion/bands.py", "motion/cleaning/*.py",
 
 
 def default_database_path(progress: Progress | None = None, features: str = VR) -> Path:
-    """Return the path of the default database. If the file is missing, build it, which takes about 20 s.
-
-    Other processes that need the default database wait meanwhile. `features` is the name of a built-in feature layout,
-    or the path of a YAML file with another layout.
+    """Return the path of the default database. If the file is missing, build it, which takes about 20 s; other
+    processes that need the default database wait for the end of the build. `features` is the name of a built-in feature
+    layout, or the path of a YAML file with another layout.
     """
     layout = layout_of(features)
     if any(f.kind == "function" for f in layout.features):

@@ -62,7 +62,7 @@ def _values(f: Feature, clip: Clip, positions: F64, rotations: F64, back: F64, f
 
 
 def at_time(values: F64, frames: float, grow: bool) -> F64:
-    """Return the values (F, …) at `frames` frames (which may be a fraction) after each frame, by linear interpolation.
+    """Return the values (F, …) that are `frames` frames (or a fraction) later than each frame, interpolated linearly.
 
     Beyond the ends of the clip, the values are extrapolated linearly if `grow` is true, and constant otherwise.
     """

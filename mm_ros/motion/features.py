@@ -14,10 +14,10 @@ from mm_ros.body.types import F32
 
 
 class Kind(NamedTuple):
-    numbers: int  # number of columns of a feature for each of its times
-    # Whether a query takes the feature from the desired trajectory, with columns for each of the feature's `times`
+    numbers: int  # number of columns that a feature has for each of its times
+    # Whether a query takes this kind of feature from the desired trajectory, with columns for each time in `times`
     trajectory: bool = False
-    length: bool = False  # whether the values of the feature are proportional to the size of the body
+    length: bool = False  # whether the values grow in proportion to the size of the body
 
 
 POSITION, DIRECTION, VELOCITY = "trajectory_position", "trajectory_direction", "trajectory_velocity"
@@ -26,7 +26,7 @@ KINDS = {
     DIRECTION: Kind(2, trajectory=True),
     VELOCITY: Kind(2, trajectory=True, length=True),
     "joint_position": Kind(3, length=True),
-    "joint_direction": Kind(3),  # direction of the x axis of a joint
+    "joint_direction": Kind(3),  # direction of the joint's x axis
     "joint_velocity": Kind(3, length=True),
     "function": Kind(1),
 }
@@ -54,7 +54,7 @@ class Feature:
             )
         if not np.isfinite(self.weight) or self.weight < 0:
             raise MmRosError(f"feature '{self.name}': weight must be 0 or more, came {self.weight}")
-        # Compiled code fills the columns of each kind without checks, so a file must not give another width.
+        # Compiled code fills the columns of each kind of feature without checks, so a file cannot change their number.
         if (self.width < 1) if self.kind == "function" else (self.width != 0):
             raise MmRosError(f"feature '{self.name}': only kind 'function' has a width; came {self.width}")
         if not self.times or not np.isfinite(self.times).all():
@@ -136,7 +136,7 @@ class FeatureLayout:
 
     @property
     def hash_number(self) -> int:
-        """The property `hash` as an integer, for ROS messages."""
+        """The feature layout's `hash` as an integer, for ROS messages."""
         return int(self.hash, 16)
 
 

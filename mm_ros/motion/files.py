@@ -39,7 +39,7 @@ _ARRAYS = (
     "positions", "rotations", "velocities", "angular_velocities", "contacts", "head_height_ratio",
     "range_starts", "range_stops", "tags", "features", "feature_mean", "feature_std",
 )  # fmt: skip
-_SEARCHED = "range_starts"  # first array of those that the search reads; playback reads the arrays before
+_SEARCHED = "range_starts"  # the search reads this array and all after it; playback reads the arrays before it
 _DTYPE = re.compile(r"[<|][fiu][1248]")
 
 
@@ -205,12 +205,12 @@ def _database(path: Path, header: dict[str, Any], arrays: dict[str, NDArray[Any]
 class _Entry(NamedTuple):
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
-    at: int  # byte at which the array begins, counted from the first array
+    at: int  # offset of the array from the start of the first array [bytes]
 
 
 def _entry(said: dict[str, Any], size: int) -> _Entry:
     dtype, shape, at = said["dtype"], tuple(map(int, said["shape"])), int(said["at"])
-    if not _DTYPE.fullmatch(dtype):  # numpy would take the bytes of an array of objects as addresses
+    if not _DTYPE.fullmatch(dtype):  # an array of objects would use bytes of the file as addresses
         raise ValueError(f"numbers of type {dtype!r}")
     if min((*shape, at)) < 0 or at % _ALIGN or at + math.prod(shape) * np.dtype(dtype).itemsize > size:
         raise ValueError(f"an array of shape {shape} at byte {at} of {size}")

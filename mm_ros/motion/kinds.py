@@ -33,7 +33,7 @@ def root_motion(clip: Clip) -> tuple[F64, F64]:
 
 
 def kinds_of(clip: Clip) -> tuple[NDArray[np.int8], tuple[str, ...]]:
-    """Return the kind of motion in each frame (F,) as an index into KINDS, and KINDS."""
+    """Return the index of the kind of motion in each frame (F,), and the names of all kinds."""
     velocity, yaw_rate = root_motion(clip)
     positions, _ = clip.globals()
     ratio = savitzky_golay(positions[:, HEAD, 2] / clip.skeleton.head_height, odd_window(0.5, clip.rate), 1)

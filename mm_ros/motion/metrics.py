@@ -85,7 +85,7 @@ def _facing(left: Array) -> F64:
 
 
 def angle_error_deg(a: Array, b: Array) -> F64:
-    """Return the absolute difference in degrees between two yaw angles in radians."""
+    """Return the absolute difference [°] between two yaw angles given in radians."""
     return np.asarray(np.abs(np.rad2deg(rot.wrap_angle(np.asarray(a, np.float64) - np.asarray(b, np.float64)))))
 
 
@@ -127,7 +127,7 @@ def stop_lag_s(user: Array, root: Array, dt: float = 1 / 60) -> F64:
 
 
 def _lags(user: Array, root: Array, dt: float, way: int) -> F64:
-    """Return the delays at starts if `way` is 1; if it is −1, time is reversed, so that stops become starts."""
+    """Return the root's delays at starts of the user if `way` is 1, and at stops (starts in reversed time) if −1."""
     u, r = (_speed(np.asarray(p, np.float64)[::way], dt) for p in (user, root))
     window, quiet = round(EVENT_S / dt), round(MIN_STAND_S / dt)
     out, i = [], quiet

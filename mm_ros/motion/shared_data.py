@@ -89,7 +89,7 @@ def unpacked(archive: str | Path) -> Path:
     with locked(f"unpack-{key}"):
         if not target.is_dir():
             partial = target.with_name(f".{target.name}.part")
-            shutil.rmtree(partial, ignore_errors=True)  # a process that was killed may have left files
+            shutil.rmtree(partial, ignore_errors=True)  # remove files left by a killed process
             partial.mkdir(parents=True)
             try:
                 _extract(path, partial, max(LEAST_MOST_BYTES, MOST_GROWTH * stat.st_size))
@@ -124,7 +124,7 @@ def _too_big(path: Path, most: int) -> MmRosError:
 def _extract_zip(path: Path, folder: Path, most: int) -> None:
     with zipfile.ZipFile(path) as archive:
         entries = [e for e in archive.infolist() if not e.is_dir() and _wanted(e.filename)]
-        total = sum(e.file_size for e in entries)  # the module zipfile reads no more than this
+        total = sum(e.file_size for e in entries)  # declared size; `zipfile` does not read more
         if total > most or len(entries) > MOST_FILES:
             raise _too_big(path, most)
         if total > shutil.disk_usage(folder).free:

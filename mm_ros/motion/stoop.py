@@ -50,18 +50,18 @@ STEEPEST = np.radians(85)  # maximum pitch of the upper chest; the knees bend on
 DEEPEST = 0.3  # maximum distance by which bent knees lower the pelvis, as a share of the standing head height
 _STRAIGHTEST = 0.96  # maximum distance from hip to ankle in bent copies, as a share of the leg's length
 _ENVELOPE_S = 0.4  # window [s] of the filter that smooths the lowering of the pelvis
-_SEARCH_RATE = 10.0  # frame rate [Hz] of the copy for which `_depth_of` computes head heights
+_SEARCH_RATE = 10.0  # frame rate [Hz] at which `_depth_of` computes head heights of a clip, to save time
 
 # A frame can be copied if its head height ratio is above the first limit and its torso angle below the second one.
 UPRIGHT_RATIO, UPRIGHT_TORSO = 0.93, np.radians(20)
 COPIED = (IDLE, TURN, WALK, SIDE, BACK)
 FASTEST = 1.3  # maximum speed of copied motion [m/s]
 SHORTEST_S, LONGEST_S = 3.0, 10.0  # minimum and maximum duration of a copied piece
-SPEED_STEP, TURN_STEP = 0.35, 0.25  # width of the groups of similar pieces in speed [m/s] and in yaw rate [rad/s]
+SPEED_STEP, TURN_STEP = 0.35, 0.25  # range of speeds [m/s] and yaw rates [rad/s] in a group of similar pieces
 
 
 def bent_copies(clips: Sequence[Clip], ratios: Sequence[Array], share: float) -> list[Clip]:
-    """Return bent copies of clips for those height bands that contain little motion.
+    """Return copies of clips with a bent back, for the classes of head height (bands) that contain little motion.
 
     The copies last at most `share` times as long as all clips. `ratios` holds the smoothed head height ratios.
     """
@@ -74,7 +74,7 @@ def bent_copies(clips: Sequence[Clip], ratios: Sequence[Array], share: float) ->
 
 
 def poor_depths(ratios: Array, share: float) -> list[float]:
-    """Return the target heights in RATIOS whose height bands contain less recorded motion than copies would add."""
+    """Return the target head heights in RATIOS near which there is less recorded motion than copies would add."""
     limits = [limit for _, limit, _ in FINE]
     counts = np.histogram(ratios, [-np.inf, *limits])[0]
     bands = np.searchsorted(limits, RATIOS)
@@ -147,7 +147,7 @@ def _pitched(q: Array, pitch: float) -> Array:
 
 
 def _sink(clip: Clip, tops: dict[int, Array], old: Array, least: float) -> Array:
-    """Return how far the pelvis must move down (F,) so that both legs reach their old ankle positions."""
+    """Return how far [m] the pelvis must move down (F,) so that both legs reach their old ankle positions."""
     lacking = np.full(len(old), least)
     for upper, top in tops.items():
         foot = upper + 2
@@ -168,7 +168,7 @@ class Piece(NamedTuple):
     clip: int
     first: int
     stop: int
-    group: tuple[int, int, int]  # kind of motion, number of the speed group, number of the yaw rate group
+    group: tuple[int, int, int]  # kind of motion, number of the speed class, number of the yaw rate class
     skating: float  # share of frames in which a foot slides
 
 

@@ -106,10 +106,10 @@ def rows(summary: Summary) -> list[tuple[str, Any]]:
     return out
 
 
-EVERY = 6  # joint positions are computed for every sixth frame only, to save time
+EVERY = 6  # the summary computes joint positions for every sixth frame only, to save time
 LEAST_MIN = 0.2  # the summary warns if a database contains fewer minutes than this of a kind of motion
-# A person moves above this speed [m/s], turns above this yaw rate [rad/s], and crouches or squats if the head is below
-# these shares of its height in upright standing.
+# The summary counts a person as moving above this speed [m/s], as turning above this yaw rate [rad/s], and as crouching
+# or squatting if the head is below these shares of its height in upright standing.
 MOVES, TURNS, CROUCHES, SQUATS = 0.4, np.radians(45), 0.82, 0.65
 GESTURE_SPEED = 0.5  # minimum speed [m/s] of a hand relative to the hips during a gesture
 

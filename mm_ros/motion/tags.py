@@ -99,7 +99,7 @@ def mask_of(text: str, tag_names: Sequence[str]) -> Mask:
         return ANY_FRAME
     all_of = any_of = none_of = 0
     for wanted, unwanted in _clauses(node, True):
-        if wanted & unwanted:  # "a or not a" is always true, so the condition is left out
+        if wanted & unwanted:  # "a or not a" is true for every frame, so this condition is left out
             continue
         if unwanted:
             if wanted or unwanted & (unwanted - 1):
@@ -122,7 +122,7 @@ def _too_complex(text: str) -> MmRosError:
 
 
 def _clauses(node: _Node, sign: bool) -> list[tuple[int, int]]:
-    """Return pairs of bit masks (a, b); for each pair, a frame must have a tag in a, or lack a tag in b."""
+    """Convert a query to pairs of bit masks (a, b); for each pair, a frame must have a tag in a, or lack a tag in b."""
     if node[0] == "tag":
         return [(1 << node[1], 0) if sign else (0, 1 << node[1])]
     if node[0] == "not":

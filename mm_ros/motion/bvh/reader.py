@@ -31,7 +31,7 @@ MOST_BYTES = 2_000_000_000  # maximum size of a file in bytes, which is about fo
 MOST = 1e9  # maximum length or angle in a file; squares of larger numbers may overflow
 DEEPEST, MOST_JOINTS = 200, 5000  # maximum number of joints in a chain and in a skeleton
 _LOOKED_AT = 100  # approximate number of frames that decide whether positions are in the axes of the room
-# Common frame rates [Hz], the most common one first. A rounded frame time means the first rate that fits.
+# Common frame rates [Hz], the most common one first. A rounded frame time means the first of the rates that fit.
 USUAL_RATES = (120, 60, 30, 100, 240, 90, 72, 50, 25, 24, 48, 200, 180, 150, 15, 20, 40, 80, 250, 300, 10)
 
 
@@ -138,12 +138,12 @@ def usual_rates(frame_time: float, text: str = "") -> list[float]:
     allowed = [float(rate) for rate in USUAL_RATES if abs(1 / rate - frame_time) <= slack]
     if not allowed:
         allowed = [float(rate) for rate in USUAL_RATES if 0 < 1 / rate - frame_time < 2 * slack]
-    # Frame rates that match exactly come first; the sort keeps the order of all other rates.
+    # Frame rates that match the frame time exactly come first; the sort keeps the order of all other rates.
     return sorted(allowed, key=lambda rate: abs(1 / rate - frame_time) > 1e-9)
 
 
 def read_bvh(path: str | Path, data: bytes | None = None) -> Bvh:
-    """Read a BVH file. The argument `data` replaces the content of the file `path`."""
+    """Read a BVH file from `path`, or from its content `data` if `data` is not None."""
     name = str(path)
     if data is None:
         try:
@@ -201,7 +201,7 @@ class _Reader:
     # --- hierarchy ---------------------------------------------------------------------------------------------------
 
     def hierarchy(self, lines: list[str]) -> None:
-        stack: list[int] = []  # joints and end sites whose brace is still open; end site n has the number -1 - n
+        stack: list[int] = []  # open joints and end sites (without a closing brace yet); end site n is -1 - n
         pending: int | None = None  # joint whose opening brace has not been read yet
         for self.line, text in enumerate(lines[:-1], 1):
             for part in re.split(r"([{}])", text):
@@ -316,7 +316,7 @@ class _Reader:
         stated = int(frames_text)
         columns = sum(len(c) for c in self.channels)
         block = np.frombuffer(self.data, np.uint8)[at:]
-        possible = len(block) // (2 * max(columns, 1)) + 2  # limits the memory if the file states too many frames
+        possible = len(block) // (2 * max(columns, 1)) + 2  # limits the memory if the header states too many frames
         values, frames, bad_line, came, code = parse_numbers(block, max(columns, 1), min(stated + 1, possible))
         bad = self.line + 1 + int(bad_line)
         if code == SHORT_OR_LONG:
@@ -336,8 +336,8 @@ class _Reader:
         return values[:frames], frame_time, time_text
 
     def header_line(self, at: int, line: int, key: bytes, expected: str) -> tuple[str, int, int]:
-        """Read the next line that is not blank; return the text after `key`, the byte of the line after it, and the
-        line's number.
+        """Read the next line that is not blank; return the text after `key`, the byte at which the line after it
+        begins, and the number of the line.
         """
         pattern = re.compile(rb"[ \t]*" + key + rb"[ \t]*(\S*)[ \t]*(?=[\r\n]|$)", re.IGNORECASE)
         while at < len(self.data):
@@ -364,7 +364,7 @@ def format_bvh(bvh: Bvh) -> str:
     text = bvh.frame_time_text or repr(float(bvh.frame_time))
     lines += ["MOTION", f"Frames: {len(bvh)}", f"Frame Time: {text}"]
     rows: list[list[Any]] = bvh.motion.tolist()
-    lines += [" ".join(map(repr, row)) for row in rows]  # repr writes all digits of a float
+    lines += [" ".join(map(repr, row)) for row in rows]  # `repr` keeps all digits of a number
     return "\n".join(lines) + "\n"
 
 

@@ -61,7 +61,7 @@ def resample(clip: Clip, rate: float) -> Clip:
         return clip
     at = sample_times(len(clip), clip.rate, rate)
     factor = rate / clip.rate
-    moves = np.ptp(clip.positions, axis=0).max(axis=1) > 0  # only joints that move are interpolated
+    moves = np.ptp(clip.positions, axis=0).max(axis=1) > 0  # joints that move; only these are interpolated
     positions = np.repeat(clip.positions[:1], len(at), axis=0)
     positions[:, moves] = cubic(clip.positions[:, moves], at)
     return replace(
@@ -121,7 +121,7 @@ def root_path(hips: Array, hips_rotations: Array, rate: float, settings: RootSet
 
 
 def with_virtual_root(clip: Clip, settings: RootSettings | None = None) -> Clip:
-    """Replace the root of a clip by the virtual root; the poses of all other joints in the room do not change."""
+    """Replace the root of a clip by the virtual root; all other joints keep their poses in the room."""
     hips_local = clip.positions[:, HIPS].astype(np.float64)
     root_q = clip.rotations[:, 0].astype(np.float64)
     hips = clip.positions[:, 0] + rot.rotate(root_q, hips_local)

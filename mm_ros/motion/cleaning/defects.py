@@ -68,7 +68,7 @@ def glitches(positions: Array, names: list[str], rate: float) -> list[Glitch]:
         joint = int(worst[1])
         speed = float(speeds[steps].max()) * (FASTEST_HIPS / FASTEST if joint == 0 else 1)
         first, stop = int(steps[0]) + 1, int(steps[-1]) + 1
-        around = max(round(0.03 * rate), 1) if first == stop else 0  # frames beside a sudden jump are also replaced
+        around = max(round(0.03 * rate), 1) if first == stop else 0  # frames replaced on each side of a sudden jump
         bridgeable = (
             stop - first <= max(LONGEST_BRIDGED_GLITCH_S * rate, 2)
             and first - around > 2
@@ -132,7 +132,7 @@ def t_pose_frames(rotations: Array, rate: float) -> tuple[int, int]:
     """
     hips = rotations[:, 1:2]
     limbs = [LEFT_UPPER_ARM, LEFT_LOWER_ARM, RIGHT_UPPER_ARM, RIGHT_LOWER_ARM, LEFT_UPPER_LEG, RIGHT_UPPER_LEG]
-    # Only the directions of bones are compared, because a T-pose does not depend on the twist about the bones.
+    # Only the directions of bones are compared with a T-pose, which does not depend on the twist about the bones.
     axes = np.array([[0, 1, 0], [0, 1, 0], [0, -1, 0], [0, -1, 0], [0, 0, -1], [0, 0, -1]], np.float64)
     local = rot.multiply(rot.inverse(np.broadcast_to(hips, rotations[:, limbs].shape)), rotations[:, limbs])
     along = (rot.rotate(local, np.broadcast_to(axes, (*local.shape[:-1], 3))) * axes).sum(-1)
@@ -142,5 +142,5 @@ def t_pose_frames(rotations: Array, rate: float) -> tuple[int, int]:
     flags = t_like & still
     start = int(np.argmin(flags)) if not flags.all() else 0
     end = int(np.argmin(flags[::-1])) if not flags.all() else 0
-    shortest = 0.2 * rate  # a T-pose with fewer frames is part of the motion
+    shortest = 0.2 * rate  # minimum number of frames of a T-pose that is left out
     return (start if start >= shortest else 0), (end if end >= shortest else 0)

@@ -17,12 +17,12 @@ from mm_ros.motion.metrics_feet import skating
 
 Array = Any
 _LEGS = [HIPS, *range(LEFT_UPPER_LEG, RIGHT_TOES + 1)]
-# Maximum distance from hip to ankle, as a share of the leg's length. In a straight leg, the knee would have no
-# direction.
+# Maximum distance from hip to ankle, as a share of the leg's length. A straight leg would not define the direction of
+# the knee.
 _REACH = 0.9995
 
 SHORTEST_FOOT = 1e-4  # minimum distance [m] from ankle to toe joint for which the heel can be lifted
-_FRONT_M = 0.005  # length [m] of the vector to the front that is added to the direction of the knee
+_FRONT_M = 0.005  # length [m] of the forward vector that is added to the direction in which the knee bends
 
 
 def onto_skeleton(clip: Clip, skeleton: Skeleton) -> Clip:
@@ -73,7 +73,7 @@ def _lengths(hip: Array, knee: Array, ankle: Array) -> tuple[Array, Array]:
 
 
 def lifted(hip: Array, toe: Array, ankle: Array, had: Array, longest: Array) -> tuple[Array, Array]:
-    """Lift the heel to keep the distance from hip to ankle below `had`; return new ankles (F, 3) and foot rotations.
+    """Lift the heel until the ankle is at most `had` from the hip; return new ankles (F, 3) and foot rotations.
 
     The distance from hip to ankle approaches `longest` smoothly, because in nearly straight legs a small motion of the
     ankle moves the knee about ten times as far.
@@ -122,7 +122,7 @@ def two_bones(hip: Array, knee: Array, ankle: Array, target: Array, upper: Array
 def plant_feet(clip: Clip, contacts: NDArray[np.bool_], blend_s: float = 0.2, farthest: float = 0.12) -> Clip:
     """Keep the toes in one place during each foot contact.
 
-    The correction of the toe positions fades in and out within `blend_s` [s] before and after each contact.
+    The correction of the toe positions begins `blend_s` [s] before each contact, and ends `blend_s` after it.
 
     Contacts in which the toe is more than `farthest` [m] from its median position do not change.
     """
@@ -151,7 +151,7 @@ def plant_feet(clip: Clip, contacts: NDArray[np.bool_], blend_s: float = 0.2, fa
 
 
 def feet_figures(clip: Clip, contacts: NDArray[np.bool_]) -> dict[str, Any]:
-    """Return figures about the feet, such as the drift of the toes in each contact and the number of sliding frames."""
+    """Return statistics of the feet, such as the drift of the toes in each contact and the number of sliding frames."""
     p, _ = clip.globals()
     toes = p[:, list(TOES)].astype(np.float64)
     rest = clip.skeleton.rest_positions()[list(TOES), 2]

@@ -43,13 +43,13 @@ from mm_ros.maths.signals import continuous
 Array = Any
 
 FARTHEST_ANKLE = 1.4  # maximum plausible rotation [rad] of an ankle from its pose at rest
-FASTEST_ANKLE = 15.0  # a frame next to a wrong ankle is also wrong if the ankle rotates faster than this [rad/s]
+FASTEST_ANKLE = 15.0  # the frame beside one with a wrong ankle is also wrong if the ankle rotates faster [rad/s]
 LONGEST_MISTAKE_S = 0.35  # maximum duration [s] of an ankle error that is repaired by interpolation
 
 UPSIDE_DOWN = -0.7  # cosine of the roll of a foot below which its sole points up
 
 STRUCK = 800.0  # maximum angular acceleration [rad/s²] by muscles; markers that jump cause larger accelerations
-LONGEST_STRIKE_S = 0.15  # maximum duration [s] of a repaired jump of a rotation; a longer jump may be real motion
+LONGEST_STRIKE_S = 0.15  # maximum duration [s] of a jump that is repaired; a longer jump may be real motion
 # The joints of a group are repaired together, because a wrong knee marker rotates the thigh and the shin.
 PARTS = (
     [*range(HIPS, UPPER_CHEST + 1), LEFT_SHOULDER, RIGHT_SHOULDER], [NECK, HEAD],
@@ -92,7 +92,7 @@ def _hardness(q: F64, rate: float) -> F64:
 
 
 def _strikes(q: F64, rate: float) -> list[tuple[int, int]]:
-    """Return ranges of frames in which the angular acceleration exceeds STRUCK, but is small after interpolation."""
+    """Return ranges of frames whose angular acceleration exceeds STRUCK, but becomes small by interpolation."""
     hard, longest, out = _hardness(q, rate).max(1), round(LONGEST_STRIKE_S * rate), []
     struck = np.flatnonzero(hard > STRUCK)
     for group in np.split(struck, np.flatnonzero(np.diff(struck) > longest) + 1) if len(struck) else []:

@@ -36,16 +36,16 @@ class Assumption:
     value: str
     why: str
     doubtful: bool = False
-    warning: bool = False  # whether the estimate is probably wrong; the report lists warnings at its end
+    warning: bool = False  # whether the value is probably wrong; the report repeats such values at its end
 
 
 @dataclass(frozen=True)
 class Task:
-    """Arguments of the conversion of one file, which may run in a worker process."""
+    """Arguments of the function that converts one file, possibly in a worker process."""
 
     path: str
-    skeleton: Skeleton  # skeleton in the file
-    fitted: Skeleton  # skeleton with corrected proportions
+    skeleton: Skeleton  # skeleton of the recorded person in the file
+    fitted: Skeleton  # skeleton of the clips, with corrected proportions
     nodes: Array  # (J,) joint or end site of the file for each canonical joint; −1 if the file has none
     unit_to_m: float
     rate: float  # true frame rate of the file [Hz]
@@ -110,7 +110,7 @@ def run(steps: Sequence[Callable[[Work], None]], work: Work) -> Work:
 
 
 def report_start(work: Work) -> None:
-    """Report the frames at the start of the file that are left out, because they are an added T-pose."""
+    """Report how many frames at the start of the file are left out as an added T-pose."""
     if work.of_file.first:
         work.note("start", f"{work.of_file.first} frame(s) cut", "the posture jumps there: an added T-pose")
 
@@ -180,7 +180,7 @@ def stand_on_floor(work: Work) -> None:
 
 
 def correct_proportions(work: Work) -> None:
-    """Retarget the clips to the skeleton with corrected proportions."""
+    """Retarget the clips to the skeleton of the recorded person with corrected proportions."""
     work.clips = [onto_skeleton(clip, work.of_file.fitted) for clip in work.clips]
 
 

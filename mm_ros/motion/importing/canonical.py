@@ -53,7 +53,7 @@ class ActorModel:
     unit_to_m: float
     nodes: Array  # (J,) joint or end site of the file for each canonical joint; −1 if the file has none
     rest: Array  # (J, 4) rotation in the room of each joint of the file in the canonical T-pose
-    skeleton: Skeleton  # skeleton of the file
+    skeleton: Skeleton  # skeleton of the recorded person in the file
     reference: str
     fitted: Skeleton  # skeleton of the clips, with corrected proportions
 
@@ -68,7 +68,7 @@ def posed(local_offsets: Array, parents: Array, rotations: Array) -> Array:
 
 
 def t_likeness(p: Array, nodes: dict[str, int]) -> tuple[float, Array]:
-    """Return the largest angle [°] between a limb and that of a T-pose, and the rotation of the posture to face +x."""
+    """Return the largest angle [°] of a limb from a T-pose, and the rotation that makes the posture face +x."""
     trunk = p[nodes["head"]] - p[nodes["hips"]]
     left = p[nodes["left_upper_leg"]] - p[nodes["right_upper_leg"]]
     if min(np.linalg.norm(trunk), np.linalg.norm(left)) < 1e-9:
@@ -84,7 +84,7 @@ def t_likeness(p: Array, nodes: dict[str, int]) -> tuple[float, Array]:
         for a, b, ideal, allowed in (
             ("upper_leg", "lower_leg", -_Z, 1.0),
             ("lower_leg", "foot", -_Z, 1.0),
-            ("upper_arm", "lower_arm", y * _Y, 0.6),  # weight of the angle; below 1 to accept A-poses
+            ("upper_arm", "lower_arm", y * _Y, 0.6),  # weight of the arm's angle; below 1 to accept A-poses
             ("lower_arm", "hand", y * _Y, 0.6),
             ("foot", "toes", _X, 0.6),
         ):
@@ -115,7 +115,7 @@ def make_model(
     reference: str,
     stance_drop_m: float,
 ) -> ActorModel:
-    """Make the model of an actor from the joint rotations (N, 4) in its reference posture, which faces +x."""
+    """Make the model of a recorded person from the joint rotations (N, 4) in the reference posture, which faces +x."""
     nodes = joints.nodes
     g = reference_rotations
     p = posed(local_offsets, bvh.node_parents, g) * unit_to_m
@@ -199,7 +199,7 @@ def _offsets(usual: Skeleton, index: Array, p: Array, turn: Array) -> Array:
     count, parents = len(usual), usual.parents
     rest = np.full((count, 3), np.nan)
     rest[HIPS] = 0
-    owner = np.arange(count)  # nearest ancestor of each joint that exists in the file
+    owner = np.arange(count)  # nearest ancestor in the file, for each joint
     for c in range(HIPS + 1, count):
         a = parents[c]
         owner[c] = a if index[a] >= 0 else owner[a]
@@ -256,7 +256,7 @@ def to_canonical(model: ActorModel, p: Array, q: Array) -> tuple[Array, Array]:
 
 
 def _point(q: Array, offset: Array, wanted: Array) -> None:
-    """Change the rotations `q` so that a bone, which may be several bones in the file, points along `wanted`."""
+    """Change the rotations `q` of a joint so that its bone (or chain of bones in the file) points along `wanted`."""
     if np.linalg.norm(offset) < 1e-3 or np.linalg.norm(wanted, axis=1).min() < 1e-9:
         return
     now = rot.rotate(q, np.broadcast_to(np.asarray(offset, np.float64), wanted.shape))

@@ -33,10 +33,10 @@ T_LIKE_DEG = 38.0  # a posture is close to a T-pose if the angles of all limbs d
 
 LEG_M = (0.34, 1.15)  # range of leg lengths (thigh and shin) of people with a height of 0.9 to 2.2 m
 USUAL_LEG_M = 0.85  # leg length [m] of an average adult
-CLEARLY = 2.0  # the unit is doubtful if the difference between the two lowest costs is smaller than this
+CLEARLY = 2.0  # the unit of length is doubtful if the two units with the lowest costs differ by less than this
 
-LEVELLED_DEG = 15.0  # a correction of the head's pitch by more than this is doubtful
-MOSTLY = 0.6  # share of frames on all fours above which a skeleton is probably that of an animal
+LEVELLED_DEG = 15.0  # the report calls a correction of the head's pitch by more than this doubtful
+MOSTLY = 0.6  # if a larger share of frames is on hands and feet, the skeleton is probably that of an animal
 
 
 class Unit(NamedTuple):
@@ -75,7 +75,7 @@ def actor_key(bvh: Bvh, subject: str) -> str:
 
 
 def examine(bvh: Bvh, joints: JointMap, evidence: list[Evidence], given: Overrides) -> Actor:
-    """Estimate the properties of an actor from the skeleton in one file and the evidence from all files."""
+    """Estimate the properties of a recorded person from the skeleton in one file and the evidence from all files."""
     notes = [
         Assumption(
             "joints", joints.family, f"{len(joints.nodes)} of 22 joints found" + _missing(joints), bool(joints.doubts)
@@ -126,7 +126,7 @@ def _up(evidence: list[Evidence], given: Overrides, notes: list[Assumption]) -> 
     return axis
 
 
-# Frame rate in the header divided by the true frame rate, for files whose header is known to be wrong. A key is the
+# Frame rate in the header divided by the true frame rate, for files whose header is known to be wrong. The keys are the
 # family of the skeleton and the number of the recorded person.
 KNOWN_FACTORS = {("CMU", "143"): 2.0}
 

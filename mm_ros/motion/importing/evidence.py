@@ -27,7 +27,7 @@ class Evidence:
     frames: int
     rate: float
     leg: float
-    up_votes: Array  # (6,) number of frames in which the direction from feet to head is closest to each of AXES
+    up_votes: Array  # (6,) for each of AXES, number of frames in which the direction from feet to head is closest to it
     # Median cosine of the angle between toes or knees and the facing of the hips; near −1 if left and right are swapped
     side: float
     side_frames: int
@@ -38,7 +38,7 @@ class Evidence:
     stance_frames: int = 0
     trunk: float = float("nan")  # distance from the hips to the head
     arm: float = float("nan")  # length of upper arm and forearm together
-    on_fours: float = 0.0  # share of frames in which the body is on hands and feet
+    on_fours: float = 0.0  # share of frames with the body on hands and feet
     rhythm: Rhythm = field(default_factory=lambda: Rhythm((), ()))
 
 
@@ -80,8 +80,8 @@ def limb_length(positions: Array, nodes: dict[str, int], *joints: str) -> float:
 def on_fours(p: Array, nodes: dict[str, int]) -> Array:
     """Return for each frame (F,) whether the body is on hands and feet, as that of a four-legged animal.
 
-    On hands and feet, the hands are below the trunk and far ahead of the feet. The unit and the vertical axis of the
-    file may be unknown.
+    On hands and feet, the hands are below the trunk and far ahead of the feet. The test needs neither the unit nor the
+    vertical axis of the file.
     """
 
     def middle(name: str) -> Array:

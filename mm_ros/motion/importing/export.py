@@ -27,11 +27,11 @@ class Dialect:
     names: Mapping[str, str] = field(default_factory=lambda: {n: n for n in NAMES[1:]})
     up: str = "Y+"
     unit_to_m: float = 0.01
-    order: str = "ZYX"  # order of the rotation channels
-    joint_axes: Mapping[str, Array] = field(default_factory=dict)  # name of a joint → its rotation (4,) in the T-pose
+    order: str = "ZYX"  # order of the rotation channels of each joint
+    joint_axes: Mapping[str, Array] = field(default_factory=dict)  # key: joint name; value: rotation (4,) in the T-pose
     extra_root: str = ""  # name of an additional joint above the hips that does not move; may be empty
-    positions_everywhere: bool = False  # whether all joints have position channels instead of the hips only
-    offset_repeats_frame_0: bool = False  # whether the OFFSET of the hips is their position in frame 0
+    positions_everywhere: bool = False  # whether all joints have position channels, instead of only the hips
+    offset_repeats_frame_0: bool = False  # whether OFFSET states the hips' position in frame 0
 
 
 def to_bvh(clip: Clip, dialect: Dialect | None = None) -> Bvh:
@@ -87,7 +87,7 @@ def _above(skeleton: Skeleton, j: int, joints: list[int]) -> int:
 
 
 def _tip(skeleton: Skeleton, j: int) -> Array:
-    """Return the end of the bone of the last joint in a chain, in the axes of the joint."""
+    """Return the end of the bone of the last joint in a chain of joints, in the axes of this joint."""
     return np.asarray(TIPS.get(skeleton.names[j], skeleton.offsets[j]), np.float64)
 
 

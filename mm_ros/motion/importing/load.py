@@ -67,7 +67,7 @@ CMU_CREDIT = (
 
 
 def licence_of(joints: JointMap, file: str) -> str:
-    """Return the acknowledgement that CMU demands if the file is from CMU.
+    """Return the acknowledgement that CMU demands of users of its motion files, or '' for other files.
 
     Files from CMU are recognized by names like '69_01.bvh', because other files also have the skeleton of CMU.
     """
@@ -156,7 +156,7 @@ def find_files(paths: Sequence[str | Path]) -> list[str]:
 
 
 def motion_hash(bvh: Bvh) -> str:
-    """Return a hash of the motion in a file. Most differences below 0.01 in the file do not change the hash."""
+    """Return a hash of the motion in a file, which most differences below 0.01 in the file do not change."""
     digest = hashlib.blake2b(digest_size=8)
     digest.update(repr(bvh.motion.shape).encode())
     digest.update(np.round(bvh.motion * 100).astype(np.int64).tobytes())
@@ -164,7 +164,7 @@ def motion_hash(bvh: Bvh) -> str:
 
 
 def start_to_skip(bvh: Bvh) -> int:
-    """Return the number of frames at the start that are a T-pose which the software has added.
+    """Return the number of frames at the start of a file that are a T-pose which the software has added.
 
     At the end of an added T-pose, at least a quarter of the joints change their rotations suddenly.
     """
@@ -290,7 +290,7 @@ def _convert_lost(item: tuple[ActorModel, Task]) -> tuple[list[Clip], list[Assum
 
 
 def subject_of(path: str, actor: int = 0) -> str:
-    """Return a name for the recorded person: '69_01.bvh' gives '69', and 'walk1_subject2.bvh' gives 'subject2'."""
+    """Return the recorded person's name from a file name: '69' for '69_01.bvh', 'subject2' for 'walk1_subject2.bvh'."""
     stem = Path(path).stem
     named = re.search(r"subject[_-]?\w*\d+", stem, re.IGNORECASE)
     if named:

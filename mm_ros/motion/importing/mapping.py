@@ -76,7 +76,7 @@ def _map_canonical(bvh: Bvh, given: dict[str, int]) -> JointMap:
 
 
 def guess_joints(bvh: Bvh) -> dict[str, int]:
-    """Find as many canonical joints as possible, for a draft of a map that the user completes."""
+    """Find as many canonical joints of a file as possible, for a draft of a joint map that the user completes."""
     try:
         return map_joints(bvh).nodes
     except MmRosError:
@@ -106,7 +106,7 @@ def _by_words(bvh: Bvh) -> dict[str, int]:
         if side and part:
             nodes.setdefault(f"{side}_{part}", i)
     for side in SIDES:
-        # Files from Xsens name the upper arm "shoulder". The upper one of two shoulders in a chain is the collar bone.
+        # Files from Xsens name the upper arm "shoulder". If an arm has two shoulders, the upper one is the collar bone.
         if f"{side}_upper_arm" not in nodes and f"{side}_shoulder" in nodes:
             collar = nodes.pop(f"{side}_shoulder")
             shoulders = [i for i, n in enumerate(names) if side_of(n) == side and part_of(n) == "shoulder"]
@@ -123,13 +123,13 @@ def _by_words(bvh: Bvh) -> dict[str, int]:
 
 
 def common_ancestor(parents: np.ndarray, nodes: Sequence[int]) -> int:
-    """Return the lowest joint that is an ancestor of all `nodes`, or −1 if there is none."""
+    """Return the nearest common ancestor of all joints in `nodes`, or −1 if there is none."""
     shared = set.intersection(*(set(ancestors(parents, n)[1:]) for n in nodes))
     return max(shared, key=lambda n: len(ancestors(parents, n)), default=-1)
 
 
 def _finish(bvh: Bvh, family: str, nodes: dict[str, int], doubts: tuple[str, ...]) -> JointMap:
-    """Complete a map: use end sites as missing hands, feet and toes, and find spine, neck and head."""
+    """Complete a map of joints: use end sites as missing hands, feet and toes, and find spine, neck and head."""
     nodes = dict(nodes)
     parents = bvh.node_parents
     for side in SIDES:
@@ -165,7 +165,7 @@ def _fill_spine(bvh: Bvh, nodes: dict[str, int]) -> None:
     trunk = _between(parents, nodes["hips"], top)
     trunk = [*trunk, top] if top != nodes["hips"] else trunk
     free = [n for n in ("spine", "chest", "upper_chest") if n not in nodes]
-    if len(free) == 3:  # the user's joint map lists no joint of the spine
+    if len(free) == 3:  # the map of joints contains no joint of the spine yet
         picks: dict[int, tuple[str, ...]] = {0: (), 1: ("chest",), 2: ("spine", "chest")}
         names = picks.get(len(trunk), ("spine", "chest", "upper_chest"))
         at = [round(x) for x in np.linspace(0, len(trunk) - 1, len(names))]

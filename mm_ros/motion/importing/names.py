@@ -18,7 +18,7 @@ SIDES = ("left", "right")
 # joints of spine and neck are not listed, because they are found as the joints between hips and head.
 _LIMBS = ("shoulder", "upper_arm", "lower_arm", "hand", "upper_leg", "lower_leg", "foot", "toes")
 _FAMILIES: dict[str, tuple[str, str, tuple[str, ...]]] = {
-    # for each family of skeletons, the names of hips and head, and the patterns of the limbs in the order of _LIMBS
+    # key: family of skeletons; value: names of hips and head, and patterns of the limbs in the order of _LIMBS
     "CMU (cgspeed)": (
         "Hips", "Head",
         ("{S}Shoulder", "{S}Arm", "{S}ForeArm", "{S}Hand", "{S}UpLeg", "{S}Leg", "{S}Foot", "{S}ToeBase"),
@@ -83,7 +83,7 @@ def _filled(pattern: str, side: str) -> str:
 
 
 def family_table(family: str) -> dict[str, str]:
-    """Return a map from canonical joints to their names in a family of skeletons, as returned by `plain`."""
+    """Return a map from canonical joints to their names in a family of skeletons, in the form that `plain` returns."""
     hips, head, limbs = _FAMILIES[family]
     out = {"hips": plain(hips), "head": plain(head)}
     for side in SIDES:
@@ -110,7 +110,7 @@ def by_family(names: Sequence[str]) -> tuple[str, dict[str, int]]:
     return best
 
 
-# Parts of the body and patterns of joint names for them, in files of unknown software; the first match counts.
+# Body parts, and patterns of their joint names in files of unknown software; the first pattern that matches counts.
 _WORDS = (
     ("toes", r"toe|ball"),
     ("foot", r"foot|ankle"),

@@ -52,7 +52,7 @@ class Overrides:
 
     up: str | None = None  # X+ … Z-
     unit_to_m: float | None = None
-    rate: float | None = None  # true frame rate [Hz]
+    rate: float | None = None  # true frame rate of the file [Hz]
     skip_start: int | None = None  # number of frames to leave out at the start of the file
     skip_end: int | None = None
     swap_left_right: bool | None = None
@@ -60,7 +60,7 @@ class Overrides:
     floor_m: float | None = None  # height of the floor above the origin of the file
     subject: str | None = None
     leave_out: bool = False
-    keep_proportions: bool = False  # whether implausible positions of the head joint or the legs are kept
+    keep_proportions: bool = False  # whether implausible joint positions of head and legs are kept
     joints: Mapping[str, str] | None = None  # for names of canonical joints, the names of these joints in the file
     tags: tuple[Any, ...] = ()  # each tag is a name for the whole clip, or a tuple (name, start_s, stop_s)
 
@@ -95,10 +95,10 @@ class ImportOptions:
     jobs: int = 1
     shortest_s: float = 0.5
     every: Overrides = field(default_factory=Overrides)
-    files: tuple[tuple[str, Overrides], ...] = ()  # pairs of a file name pattern and overrides; later pairs win
+    files: tuple[tuple[str, Overrides], ...] = ()  # (file name pattern, overrides); the last matching pair wins
 
     def of(self, name: str) -> Overrides:
-        """Return the overrides for the file `name`: those for all files, changed by those of each matching pattern."""
+        """Return the overrides for the file `name`: those for all files, replaced by those of matching patterns."""
         out = self.every
         for pattern, given in self.files:
             if fnmatch.fnmatch(Path(name).name, pattern) or fnmatch.fnmatch(name, pattern):
@@ -138,7 +138,7 @@ def _overrides(path: str | Path, value: Any) -> Overrides:
         several = given if isinstance(given, list | tuple) else (given,)
         value["tags"] = tuple(tuple(t) if isinstance(t, list) else t for t in several)
     if isinstance(value.get("subject"), int):
-        value["subject"] = str(value["subject"])  # YAML reads the name 69 of a recorded person as an integer
+        value["subject"] = str(value["subject"])  # because YAML reads a name such as 69 as an integer
     try:
         return Overrides(**value)
     except MmRosError as error:

@@ -17,11 +17,11 @@ Array = Any
 SLOWEST, FASTEST = 5.0, 1000.0  # range of plausible frame rates [Hz]
 GRAVITY = 9.81  # m/s²
 WALK_RATIO = 0.38  # ratio of step length to cadence [m/Hz] when adults walk at a comfortable speed
-FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)  # possible values of the rate in the header divided by the true rate
-# Cost of each of FACTORS, in addition to its misfit. The larger the cost of a factor, the more evidence it needs.
+FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)  # possible ratios of the frame rate in the header to the true frame rate
+# Cost that is added to the misfit of each factor in FACTORS. A factor with a larger cost needs more evidence.
 _DOUBT = (5.0, 2.5, 0.0, 2.5, 5.0)
 _USUAL = (24.0, 250.0)  # range of common frame rates of recordings [Hz]
-_LEAST = 3  # minimum number of falls, or of walks, that count as evidence
+_LEAST = 3  # minimum number of falls, or of walks, that count as evidence about the frame rate
 _CLEARLY = 0.5  # a rate fits clearly better than another if its misfit is smaller by more than this
 # Standard deviations of the logarithm of the acceleration of falls, and of the ratio of step length to cadence
 _FALL_SPREAD, _WALK_SPREAD = 0.25, 0.28
@@ -53,7 +53,7 @@ def _falls(body: Array, toes: Array, rate: float) -> list[float]:
     still = np.linalg.norm(np.gradient(toes, axis=0), axis=-1).min(axis=1) * rate < 0.15
     out = []
     for first, stop in zip(edges[::2], edges[1::2], strict=True):
-        # If a foot does not move, the person is not in the air, but stands on tiptoe or on a stair.
+        # A person whose foot does not move is not in the air, but stands on tiptoe or on a stair.
         if 6 <= stop - first <= 1.5 * rate and still[first:stop].mean() < 0.3:
             t = np.arange(stop - first) / rate
             curve, residual, *_ = np.polyfit(t - t.mean(), body[first:stop, 2], 2, full=True)
@@ -98,7 +98,7 @@ def judge(rhythms: list[Rhythm], header_rate: float, size: float = 1.0) -> tuple
 
 
 def contradiction(rhythms: list[Rhythm], rate: float, others: list[float], size: float = 1.0) -> float | None:
-    """Return the frame rate in `others` that fits clearly better than `rate`, or None if no rate does."""
+    """Return the frame rate in `others` that fits falls and walks clearly better than `rate`, or None."""
     if not others or not _reasons(rhythms):
         return None
     cost = misfit(rhythms, rate / np.array([rate, *others]), size)
@@ -115,12 +115,12 @@ def guesses(frame_time: float) -> list[float]:
 
 
 def estimate(rhythms: list[Rhythm], rate: float, candidates: list[float]) -> tuple[float, str] | None:
-    """Return the frame rate in `candidates` that fits best, and the reason, or None if there are no falls or walks."""
-    reasons = _reasons(rhythms, 1)  # one fall or walk suffices, because the report calls the rate doubtful
+    """Return the rate in `candidates` that fits falls and walks best, and the reason, or None if there are none."""
+    reasons = _reasons(rhythms, 1)  # one fall or walk is enough evidence, because the report calls the rate doubtful
     if not reasons:
         return None
     cost = misfit(rhythms, rate / np.array(candidates), least=1)
-    good = np.flatnonzero(cost < cost.min() + _CLEARLY)  # candidates are sorted, the most common rate first
+    good = np.flatnonzero(cost < cost.min() + _CLEARLY)  # the most common rate is the first candidate
     return candidates[int(good[0])], f"{'; '.join(reasons)} at {rate:g} Hz"
 
 
@@ -137,7 +137,7 @@ def _reasons(rhythms: list[Rhythm], least: int = _LEAST) -> list[str]:
 
 
 def misfit(rhythms: list[Rhythm], factors: Array, size: float = 1.0, least: int = _LEAST) -> Array:
-    """Return how badly falls and walks fit each ratio of the stated to the true frame rate in `factors`.
+    """Return how badly falls and walks fit each of `factors` (stated frame rate divided by true frame rate).
 
     `size` is the true leg length divided by the assumed leg length. The ratio of step length to cadence is proportional
     to size^1.25; it is 0.19 m/Hz in children of five years.

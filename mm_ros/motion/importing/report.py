@@ -50,7 +50,7 @@ def short_report(found: Import) -> str:
 
 
 def with_remarks(found: Import, remarks: Mapping[str, Sequence[Assumption]]) -> None:
-    """Add the notes that were made while the database was built to the notes about each file."""
+    """Add the notes about each file from the construction of the database to those from its import."""
     found.files = [replace(f, notes=(*f.notes, *remarks.get(f.path, ()))) for f in found.files]
 
 

@@ -16,7 +16,7 @@ from mm_ros.motion.procedural.tagging import tags_of
 
 __all__ = ["make_clips"]
 
-WANDERS, WANDER_S = 4, 40.0  # number and duration [s] of clips with random walks
+WANDERS, WANDER_S = 4, 40.0  # number and duration [s] of the clips with random walks
 
 
 def make_clips(seed: int = 0, progress: Callable[[float], None] | None = None) -> list[Clip]:
@@ -53,7 +53,7 @@ def _wanders(seed: int) -> list[Recipe]:
 
 
 def _blend(legs: tuple[Leg, ...]) -> float:
-    """Return a blend time for the segments (legs) of a walk that limits the acceleration to about 2.5 m/s²."""
+    """Return a blend time between segments (legs) of a walk for which the acceleration is at most about 2.5 m/s²."""
     velocities = np.array([(leg.forward + leg.room[0], leg.left + leg.room[1]) for leg in legs])
     change = np.linalg.norm(np.diff(velocities, axis=0), axis=1).max(initial=0.0)
     return float(np.clip(change / 2.2 / np.sqrt(2 * np.pi), 0.15, 0.36))

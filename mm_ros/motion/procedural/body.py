@@ -176,7 +176,7 @@ def _trunk(desired: DesiredMotion, ground: ft.Ground, manner: Manner, rng: np.ra
 
 
 def _travel_evenly(centre: Array, desired: DesiredMotion, forward: Array, left: Array) -> Array:
-    """Return a correction of the position along the path, because the body moves more evenly than the feet."""
+    """Return a correction of the body's position along the path, because the body moves more evenly than the feet."""
     velocity = desired.velocity[:, :1] * forward + desired.velocity[:, 1:] * left
     way = sm.gaussian(velocity, 0.2, desired.rate)
     speed = np.linalg.norm(way, axis=1, keepdims=True)
@@ -226,7 +226,7 @@ def _reach(pelvis: Array, rotation: Array, ground: ft.Ground, offsets: Array) ->
 
 
 def _hold_swing_in_reach(body: Body, ground: ft.Ground, offsets: Array) -> None:
-    """Move feet in the air towards the hips in `ground`, so that the knee is bent by at least KNEE_MIN."""
+    """Move feet in the air towards the hips, so that each knee is bent by at least KNEE_MIN (changes `ground`)."""
     for (upper, lower, foot, _), motion in zip(LEGS, ground.feet, strict=True):
         hip = body.pelvis + rot.rotate(body.pelvis_rotation, np.broadcast_to(offsets[upper], body.pelvis.shape))
         longest = (abs(offsets[lower, 2]) + abs(offsets[foot, 2])) * np.cos(KNEE_MIN / 2)
@@ -272,15 +272,15 @@ def _swing_arms(
     run = desired.posture["run"]
     lean = desired.posture["lean"]
     speed = _step_speed(desired)
-    low = np.minimum(desired.posture["sink"] / 0.4, 1.0)  # the hands of a crouching person are beside the knees
+    low = np.minimum(desired.posture["sink"] / 0.4, 1.0)  # 1 for a crouching person, whose hands are beside the knees
     for side, (shoulder, upper, lower, hand) in enumerate(ARMS):
         sign = 1.0 if side == 0 else -1.0
         own = sm.noise(rng, n, 3, 0.8, rate) * np.array([0.03, 0.015, 0.05]) * desired.liveliness[:, None]
-        # The arm swings with the opposite leg.
+        # Each arm swings forward with the opposite leg.
         drive = -sign * sm.gaussian(body.stride, 0.06, rate)
         swing = manner.arm_swing * (0.38 + 0.12 * run) * drive - 0.10 + 0.07 * np.minimum(speed, 1.5)
         swing = swing + 0.8 * lean + own[:, 0] - 0.1 * run
-        forward = 0.5 * (drive + np.hypot(drive, 0.15))  # the forward swing is near 0 while the arm is behind the body
+        forward = 0.5 * (drive + np.hypot(drive, 0.15))  # forward swing, near 0 while the arm is behind the body
         elbow = manner.elbow + 0.10 * np.minimum(speed, 1.6) + 0.25 * (drive + 0.3) * sm.ramp(speed, 0.2, 1.2)
         elbow = (1 - run) * elbow + run * (1.45 + 0.25 * drive) + own[:, 2] + 0.2 * lean + 0.5 * low
         inward = 0.10 + 0.30 * forward + 0.25 * run

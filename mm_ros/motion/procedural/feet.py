@@ -43,7 +43,7 @@ class Ground:
     feet: tuple[FootMotion, FootMotion]
     support: F64  # (F, 2) room
     load_left: F64  # (F,) 0 … 1
-    phase: F64  # (F,) number of steps; it is an integer in the middle of each support by one foot
+    phase: F64  # (F,) number of steps so far; an integer in the middle of each support by one foot
     standing: F64  # (F,) 1 while the person stands on both feet without stepping, else 0
 
 
@@ -69,7 +69,7 @@ def _ankle_motion(pitch: float, rate: float) -> tuple[Array, Array, Array]:
 
 @dataclass(frozen=True)
 class _Roll:
-    """Pitch of a foot and its time derivative at landing and at lifting, and the durations of landing and lifting."""
+    """Pitch of a foot and its time derivative when the foot lands and lifts, and durations of landing and lifting."""
 
     land: float
     land_rate: float
@@ -167,7 +167,7 @@ def _swing(
     ends = [(p, v, a + k * along) for (p, v, a), k in zip(ends, (throw, -brake), strict=True)]
     ankle = quintic(s[:, None], duration, ends[0], ends[1])
     ankle[:, :2] += 64 * (s**3 * (1 - s) ** 3)[:, None] * leaving.detour
-    # Flat feet and the feet of runners come from above at the end of a swing, so that they do not scrape the floor.
+    # At the end of a swing, flat feet and the feet of runners move down, so that they do not scrape the floor.
     length = float(np.hypot(*(leaving.position - step.position)))
     flat = min(0.10 * length, 0.04) * (1 - float(ramp(-landing.land, 0.0, 0.2)))
     ankle[:, 2] += (0.07 * leaving.run + flat * (1 - leaving.run)) * _bump(1 - s)
@@ -188,7 +188,7 @@ def _lift_needed(s: Array, ankle_z: Array, pitch: Array, step: Step) -> float:
     """Return how high the foot must be lifted in a swing to keep its sole above the floor and to look natural."""
     speed = abs(step.forward)
     least = 0.006 + 0.004 * min(speed, 1.5) + 0.05 * step.run * min(speed, 4.0)
-    inside = (s > 0.22) & (s < 0.62)  # the part of the swing in which `_bump` lifts the foot enough
+    inside = (s > 0.22) & (s < 0.62)  # the part of the swing in which the foot is well above the floor
     if not inside.any():
         return least
     lowest = np.min([ankle_z + turned(p - ANKLE, pitch)[:, 1] for p in (BALL, HEEL, TIP)], axis=0)
@@ -220,7 +220,7 @@ def _eased(times: Array, knots: Array, values: Array) -> Array:
 
 
 def _supports(steps: list[Step], end: float, tiptoe: Array, times: Array) -> tuple[Array, Array, Array, Array]:
-    """Return the times and points at which one foot or both feet carry the weight, and the load of the left foot."""
+    """Return the times and points at which one foot or both feet carry the weight, and the share of the left foot."""
     rows: list[tuple[float, float, Array, Array, float]] = []
     rest_s = 0.45
 

@@ -14,7 +14,7 @@ LEFT, RIGHT = 0, 1
 WALK_RATIO = 0.375  # ratio of step length to cadence (steps per second) in a forward walk [m/Hz]
 ANKLE_BEHIND = 0.03  # distance [m] of the ankles behind the centre of the body in standing
 TOE_OUT = 0.10  # outward angle of each foot [rad]
-MOST_TOE_IN = 0.45  # maximum angle [rad] between the feet if their toes point inward
+MOST_TOE_IN = 0.45  # maximum angle [rad] between feet whose toes point inward
 
 
 @dataclass(frozen=True)
@@ -34,14 +34,14 @@ class Step:
 @dataclass(frozen=True)
 class Gait:
     pace: float  # s per step
-    duty: float  # share of the time in which a foot is on the floor
+    duty: float  # share of the time for which each foot is on the floor
     half_width: float  # lateral distance [m] of each foot from the middle of the body
 
 
 def gait_at(desired: DesiredMotion, first: float, last: float) -> Gait:
     """Return the gait (duration and width of steps) for the desired motion from `first` to `last` seconds."""
     window = slice(desired.frame(first), desired.frame(last) + 1)
-    # The mean of the speed is used, because the mean velocity would be 0 in a reversal of direction.
+    # The mean of the absolute velocity is used, because the mean velocity would be 0 in a reversal of direction.
     sign = 1.0 if desired.velocity[window, 0].mean() >= 0 else -1.0
     forward, left = np.abs(desired.velocity[window]).mean(axis=0) * (sign, 1.0)
     turn = float(np.abs(desired.turn[window]).mean())

@@ -30,8 +30,8 @@ class Gesture:
     hold: float
     fall: float
     target: tuple[float, float, float]
-    elbow: tuple[float, float, float] = (-0.3, 0.5, -1.0)  # direction of the elbow (ahead, outward, up)
-    stays: bool = False  # whether the target does not move in the room, even if the person moves
+    elbow: tuple[float, float, float] = (-0.3, 0.5, -1.0)  # direction in which the elbow points (ahead, outward, up)
+    stays: bool = False  # whether the target keeps its place in the room while the person moves
     wave_hz: float = 0.0
 
     @property

@@ -18,7 +18,7 @@ class Recipe:
     name: str
     legs: tuple[Leg, ...]
     tags: tuple[str, ...] = ()
-    blend_s: float = 0.0  # blend time between segments [s]; if it is 0, it is computed from the speeds
+    blend_s: float = 0.0  # blend time between segments [s]; 0: computed from the speeds of the segments
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Posture:
     name: str
     leg: Leg
     fastest: float  # maximum walking speed in this posture [m/s]
-    share: float  # duration of motion in this posture, relative to upright motion
+    share: float  # duration of motion in this posture, as a share of that of upright motion
 
 
 # Postures in which the synthetic person stands, walks and turns

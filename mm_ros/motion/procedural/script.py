@@ -28,13 +28,13 @@ class Chapter:
 
 
 class Script:
-    """A generator of random activities, which tracks the resulting position and facing of the synthetic user."""
+    """A generator of random activities, which computes the position and facing of the synthetic user."""
 
     def __init__(self, rng: np.random.Generator, room_m: float) -> None:
         self.rng, self.room_m = rng, room_m
         self.position = np.zeros(2)
         self.yaw = 0.0
-        self._busy = [0.0, 0.0]  # time at which the last gesture of each hand ends
+        self._busy = [0.0, 0.0]  # time at which the last gesture of each hand (left, right) ends
 
     def arrive(self, position: tuple[float, float], yaw: float) -> None:
         self.position, self.yaw = np.array(position), yaw

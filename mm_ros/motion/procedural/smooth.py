@@ -18,7 +18,7 @@ def minimum_jerk(s: Array) -> Array:
 
 
 def ramp(x: Array, low: float, high: float) -> Array:
-    """Return a smooth transition over `x`: the result is 0 below `low` and 1 above `high`."""
+    """Return a smooth function of `x` that is 0 below `low`, and 1 above `high`."""
     s = np.clip((np.asarray(x) - low) / (high - low), 0.0, 1.0)
     return smoothstep(s)
 

@@ -48,11 +48,11 @@ class SyntheticUser:
 
     @property
     def chapters(self) -> list[Clip]:
-        """The chapters that are already computed; each chapter continues the motion of the one before."""
+        """Clips of the chapters that are already computed; each chapter continues the motion of the chapter before."""
         return self._clips
 
     def forget_first(self) -> None:
-        """Delete the first chapter to free memory; `clip` and `at` then count the time from the next chapter."""
+        """Delete the first chapter to free memory; the time in `clip` and `at` then begins with the next chapter."""
         del self._clips[0]
 
     def extend(self) -> None:
