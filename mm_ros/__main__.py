@@ -12,7 +12,7 @@ from mm_ros.cli.main import main  # noqa: E402
 
 def command() -> int:
     code = main()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # A second Ctrl-C must not interrupt the shutdown of Python.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # A second Ctrl-C is ignored during the shutdown of Python.
     return code
 
 

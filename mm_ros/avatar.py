@@ -27,7 +27,7 @@ from mm_ros.tracking.mounting import MountingStage
 
 @dataclass
 class Steps:
-    """Outputs of all stages in the last step of an `Avatar`."""
+    """Outputs of facing, steps, desired trajectory, matching and pose stage in the last step of an `Avatar`."""
 
     facing: BodyOrientation
     desired: Trajectory
@@ -87,8 +87,8 @@ class Avatar:
             stage.reset()
 
     def set_calibration(self, calibration: Calibration) -> None:
-        """Use another calibration from the next step on, but keep the mountings of body trackers that were measured so
-        far."""
+        """Use another calibration of the user from the next step on, but keep the body trackers' mountings that were
+        measured so far."""
         self.calibration = calibration = self.mounting.set_calibration(calibration)
         self.facing.set_calibration(calibration)
         self.trajectory.set_calibration(calibration)
@@ -96,7 +96,7 @@ class Avatar:
         self.post = fit_post(self.post, self.post.settings, self.skeleton, calibration, self.post.published)
 
     def watch(self, landmarks: Landmarks) -> None:
-        """Add the landmarks of one camera image, which the next call of `step` uses."""
+        """Add the body landmarks of one camera image, by which the next call of `step` corrects facing and feet."""
         self.facing.fusion.watch(landmarks)
         self.trajectory.steps.watch(landmarks)
 
@@ -122,7 +122,7 @@ class Avatar:
         return pose
 
     def warm_up(self) -> None:
-        """Run some steps, so that all compiled functions are loaded, and reset all stages."""
+        """Load all compiled functions by running some steps with simulated trackers, and reset all stages."""
         for trackers in sample_trackers():
             self.step(trackers)
         if self.last is not None:

@@ -7,7 +7,7 @@ mm_ros/trajectory/fitted.py CLIP…` halves and doubles each value and prints ho
 """
 
 # from_trackers.py
-WAIST_HALFLIFE_S = 0.1  # half-life of the change between hips by the head and hips by the waist tracker
+WAIST_HALFLIFE_S = 0.1  # half-life of the change between hips estimated from the head and hips by the waist tracker
 # expected error of a prediction at constant velocity, per second of prediction, while the velocity is steady [m/s]
 STEADY_M_PER_S = 0.2
 # expected error of the step network's facing [rad] at which the network has half of the weight in the predicted facing
@@ -26,7 +26,7 @@ UPRIGHT_AGAIN_BELOW = 0.03
 # minimum forward speed [m/s] and turn rate [rad/s] at which a correction of the bend is learned
 LEARNS_SPEED, LEARNS_TURN = 0.3, 0.3
 LEARNS_TURN_AT_MOST = 3.0  # maximum turn rate [rad/s] in learning the correction; faster turns are reduced to it
-DOUBT = 0.06  # amount of data [m² rad²/s] at which the learned correction of the bend has half of its full effect
+DOUBT = 0.06  # amount of data [m² rad²/s] at which half of the learned correction of the bend is applied
 # half-lives of the data from which a correction of the bend is learned: while the user walks bent, and upright
 EVIDENCE_HALFLIFE_S, UPRIGHT_HALFLIFE_S = 60.0, 10.0
 FOLLOW_HALFLIFE_S = 1.0  # half-life with which the applied correction of the bend follows the learned correction

@@ -120,14 +120,14 @@ class TrajectorySettings(Settings):
 Numbers = namedtuple("Numbers", tuple(TrajectorySettings.specs()))  # type: ignore[misc]  # the settings for the kernels
 
 # Indices of the values in the array `m`, the memory of `TrajectoryStage`; a pair (x, y) has the index of its x. `HEAD`
-# is the centre of the head, and `STOOD` the place where the hips last stood. `SLOW` is the average of the velocity, and
-# `ACROSS` the average of the lateral velocity. `BLENDED` is the weight of the waist tracker from 0 to 1.
+# is the centre of the head, and `STOOD` the place where the hips last stood. `SLOW` is the velocity averaged over about
+# 0.2 s, `ACROSS` the lateral velocity averaged over about 0.8 s, and `BLENDED` the waist tracker's weight (0 to 1).
 HEAD, STOOD, VELOCITY, ACCELERATION, SLOW, WAIST = range(0, 12, 2)
 ACROSS, YAW, YAW_RATE, TURN, HEIGHT_RATIO, BLENDED, MEMORY = range(12, 19)
 
 
 class TrajectoryStage:
-    """Predicts the desired trajectory in room axes from trackers, at the prediction times `times` [s]."""
+    """Predict the desired trajectory in room axes from trackers, at the times `times` [s] after the present."""
 
     def __init__(self, settings: TrajectorySettings, calibration: Calibration, times: tuple[float, ...]):
         self.settings = settings
@@ -189,7 +189,7 @@ class TrajectoryStage:
         return self._make_trajectory(trackers.stamp_ns, moved, False, estimate)
 
     def stale(self, stamp_ns: int) -> Trajectory:
-        """Return a desired trajectory that stands at the last position, for use while no trackers are received."""
+        """Return a desired trajectory that stays at the last position, for use without tracker samples."""
         m = self._memory
         m[VELOCITY : WAIST] = m[ACROSS] = m[YAW_RATE] = m[TURN] = 0.0
         m[STOOD], m[STOOD + 1] = _position(m, self.lean.memory)
@@ -220,10 +220,10 @@ def _follow(
     velocities: Any, angular: Any, state: Any, moved: Any, carry: bool, start: bool, dt: float, facing: float,
     sigma: float,
 ) -> None:  # fmt: skip
-    """Update the memory `m` by one sample of the trackers.
+    """Update the array `m`, the memory of `TrajectoryStage`, by one sample of the trackers.
 
-    `moved` is the pose `new_from_old` of a moved play space. `start` is true for the first sample after a gap. `sigma`
-    is the standard deviation of the facing [rad].
+    `moved` is the pose `new_from_old` of a moved play space. `start` is true for the first sample after a gap in
+    tracking. `sigma` is the standard deviation of the facing [rad].
     """
     s = s[0]
     if carry:
@@ -372,11 +372,11 @@ def _learned(
     """Return the predicted displacement and turn, blended with the displacement and turn by the step network.
 
     The network's share in the displacement follows from the squares of the expected errors of both predictions.
-    `unsteady` is the expected error [m] of a prediction at constant velocity, per second of prediction.
+    `unsteady` is the expected error of a prediction at constant velocity, per second of prediction [m/s].
     """
     share = turn_share = own_x = own_y = own_turn = 0.0
     for i, weight in ((k - 1, 1.0 - part), (k, part)):
-        if i >= 0:  # the displacement and the turn of the step network are 0 at time 0
+        if i >= 0:  # the displacement and the turn that the step network predicts are 0 at the present time
             share += weight * s.learned_ahead / (1.0 + (shift_sigma[i] / (unsteady * AHEAD_S[i])) ** 2)
             turn_share += weight * s.learned_turn / (1.0 + (yaw_sigma[i] / fitted.CERTAIN_RAD) ** 2)
             own_x += weight * moving * shifts[i, 0]

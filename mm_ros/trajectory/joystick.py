@@ -41,9 +41,9 @@ class JoystickSettings(Settings):
 
 
 class JoystickStage:
-    """Computes the desired trajectory from the sticks of a gamepad.
+    """Compute the desired trajectory of the avatar from the sticks of a gamepad.
 
-    A spring smooths the velocity. The facing follows the motion, or stays constant while the user strafes.
+    A spring smooths the avatar's velocity. The facing follows the motion, or stays constant while the avatar strafes.
     """
 
     def __init__(self, settings: JoystickSettings, times: tuple[float, ...]):

@@ -22,7 +22,7 @@ NOW, RATE, CHANGE, NUMERATOR, DENOMINATOR, ONCE, TWICE, MEMORY = 0, 1, 2, 3, 4, 
 
 
 class Lean:
-    """Estimates the smoothed horizontal distance `now` [m] of the hips behind the centre of the head.
+    """Estimate the smoothed horizontal distance `now` [m] of the hips behind the centre of the head.
 
     `standing` is the height of the standing user's head [m].
     """
@@ -45,12 +45,12 @@ class Lean:
         self.settle(0.0)
 
     def settle(self, behind: float) -> None:
-        """Set the distance `now` without smoothing; `step` describes `behind`. Unlike `reset`, `settle` keeps the
-        learned correction of the bend."""
+        """Set the distance `now` of the hips behind the head at once, without smoothing; `step` describes `behind`.
+        Unlike `reset`, `settle` keeps the learned correction of the bend."""
         lean_settle(self.memory, self.standing, behind)
 
     def step(self, dt: float, behind: float, ahead: float, left: float, turn: float) -> None:
-        """Update the distance `now` by one sample of the head, `dt` seconds after the sample before.
+        """Update the distance `now` of the hips behind the head by one sample of the head, `dt` seconds later.
 
         `behind` is the distance of the hips behind the head that the bend causes, as a share of the standing head
         height. `ahead` and `left` are the forward and the lateral velocity of the head [m/s], and `turn` is the turn

@@ -14,10 +14,10 @@ from mm_ros.body.timeline import DROP, RESET, Timeline
 from mm_ros.body.types import F64, Trajectory, identity_pose
 from mm_ros.maths.signals import wrap
 
-SPACING_M = 0.005  # distance between two neighbouring points of the table of a path
-JOINS_M = 0.1  # distance from the start of a path above which the character first walks to the start
+SPACING_M = 0.005  # distance between two neighbouring points in the table of a path [m]
+JOINS_M = 0.1  # a character that is farther than this from the start of a path first walks to the start [m]
 MOST_KEYS = 20_000
-LONGEST_M = 5000.0  # maximum length of a path; a longer path would need too much memory
+LONGEST_M = 5000.0  # maximum length of a path [m], which limits the memory
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Timetable:
 
 
 class PathStage:
-    """Computes the desired trajectory of a character that walks along a path.
+    """Compute the desired trajectory of a character that walks along a path.
 
     The walk begins at the first call of `step` after `set_path`. At the end of the path, the character stands or begins
     the path again as a loop. If the character is already walking, a new path begins at its position and speed, and the
@@ -142,7 +142,7 @@ class PathStage:
         way = goal - here
         long = float(np.linalg.norm(way))
         course = before if long < JOINS_M else math.atan2(way[1], way[0])
-        turns = here + way * np.array([[0.15], [0.7]])  # at the two points `turns` the character faces along the path
+        turns = here + way * np.array([[0.15], [0.7]])  # points between which the character faces along the path
         self._keep(np.vstack([here, turns, goal]), np.array([before, course, course, yaw]))
 
     def append(self, point: Any) -> None:
@@ -315,7 +315,7 @@ def _centripetal(p: F64, u: F64) -> F64:
 def _allowed_speed(
     points: F64, along: F64, desired: F64, acceleration: float, cornering: float, began: float = 0.0, end: float = 0.0
 ) -> F64:
-    """Return the desired speed, reduced in bends and by the maximum acceleration.
+    """Return the speed at each point of a path, reduced in bends and by the maximum acceleration.
 
     The reduced speed is `began` at the first point and `end` at the last point [m/s].
     """
