@@ -32,7 +32,7 @@ LOOK_S = 0.5  # The parent checks every 0.5 s whether the exception of a Ctrl-C 
 
 def settle() -> None:
     """Exclude all present objects from garbage collection, so that forked processes share their memory. `settle` also
-    shortens the time by which Linux wakes a thread late."""
+    makes Linux wake sleeping threads with a smaller delay."""
     gc.collect()
     _libc_call("malloc_trim", 0)
     gc.freeze()
@@ -96,7 +96,7 @@ class _Children:
 
     def __init__(self, starts: Sequence[Start], prepared: Prepared | None) -> None:
         self._starts, self._prepared = starts, prepared
-        self._running: dict[int, tuple[int, float]] = {}  # maps a process id to its function's index and start time
+        self._running: dict[int, tuple[int, float]] = {}  # maps a child process's id to function index and start time
         self._spare = 0  # process id; 0: none
         self._to_spare = -1  # `_to_spare` is a pipe to the spare child process.
         self._spare_due_s = 0.0

@@ -79,7 +79,7 @@ def exists(*words: str) -> bool:
 
 
 def one_line_help(*words: str) -> str:
-    """Return the first line of a verb's HELP text. The text is parsed from the source file of the verb, because an
+    """Return the first line of a verb's HELP text. The help text is parsed from the source file of the verb, because an
     import of the module may take a second."""
     tree = ast.parse((_COMMANDS / f"{module_name(*words)}.py").read_text())
     for node in tree.body:

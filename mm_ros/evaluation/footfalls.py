@@ -117,7 +117,7 @@ def chance(user: Feet, other: Feet, seconds: float, dt: float) -> dict[str, floa
 
 def figures(counts: dict[str, float], delays: F64) -> dict[str, float]:
     """Compute the metrics of the feet from the counts and delays that `agreement` returns for one or more clips.
-    A metric of the feet without any samples is left out."""
+    Metrics of the feet for which there are no samples are left out."""
     c, out = counts, dict[str, float]()
     if c.get("still") and c.get("moving"):
         out["contact_agreement"] = (c["still_too"] / c["still"] + c["moving_too"] / c["moving"]) / 2
@@ -136,7 +136,7 @@ def figures(counts: dict[str, float], delays: F64) -> dict[str, float]:
 
 def pairs(a: F64, b: F64, within: float) -> Any:
     """Match each time in `a` with at most one time in `b`, nearest pairs first, if they differ by at most `within`.
-    Return the indices in `a` and `b` (P, 2) of each matched pair."""
+    Return the indices (P, 2) of the P matched pairs in `a` and `b`."""
     apart = np.abs(a[:, None] - b[None, :]) if len(a) and len(b) else np.zeros((0, 0))
     candidates = np.argwhere(apart <= within + 1e-9)
     used_a, used_b, out = set[int](), set[int](), []

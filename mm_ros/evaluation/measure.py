@@ -85,7 +85,7 @@ class Measured:
     by_frame: dict[str, F64] = field(default_factory=dict)  # maps the name of a metric to the metric's values at 60 Hz
     counts: dict[str, float] = field(default_factory=dict)  # numbers of samples and events, which are added over clips
     delays: F64 = field(default_factory=lambda: np.zeros(0))  # delays [s] of the avatar's touchdowns after the user's
-    offsets: dict[str, Offset] = field(default_factory=dict)  # maps a body tracker to the offset of its joint
+    offsets: dict[str, Offset] = field(default_factory=dict)  # offset between each body tracker and its joint
     feet: tuple[Feet, Feet] | None = None  # motion of the user's feet and of the avatar's feet
 
 
@@ -277,7 +277,7 @@ def _against_devices(
         errors["hips_error_cm"] = [m.position_error_m(positions[:, joint, :2], hips) * 100]
         errors["hips_height_error_cm"] = [np.abs(positions[:, joint, 2] - user[:, 2]) * 100]
         predicted = np.interp(wanted, times, np.unwrap(r.facing_yaw))
-        # The waist tracker is compared with the avatar's pelvis, because it does not measure the shoulders.
+        # The waist tracker is compared with the avatar's pelvis, because this tracker does not measure the shoulders.
         for metric, yaw in (("predicted_facing", predicted), ("facing", m.facing_of_pelvis(positions))):
             out.by_frame[f"{metric}_error_deg"] = _yaw_error_deg(yaw, upright_yaw(turned), wanted)
     out.values.update({name: np.concatenate(parts) for name, parts in errors.items()})
@@ -404,8 +404,8 @@ def pooled(parts: list[Measured]) -> dict[str, Any]:
 
 
 def intervals(parts: list[Measured]) -> dict[str, list[float]]:
-    """Return the 95 % confidence interval [low, high] of each metric, by bootstrap over the recordings. No
-    intervals are returned for fewer than FEWEST recordings."""
+    """Return the 95 % confidence interval [low, high] of each metric, by bootstrap over the recordings. No confidence
+    intervals are returned for fewer than 5 recordings."""
     if len(parts) < FEWEST:
         return {}
     names = {name for name, _ in WITH_INTERVAL}

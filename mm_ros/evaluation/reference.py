@@ -101,7 +101,7 @@ class Known:
 
 def fit_offset(p: F64, q: F64, joint_p: F64, joint_q: F64, times: F64) -> Offset | None:
     """Fit the constant offset between a body tracker (`p`, `q`) and its joint on the first FITTED_S seconds. Return
-    None if the recording has fewer than FEWEST samples in this time."""
+    None if there are fewer than FEWEST samples in these seconds."""
     first = (times <= FITTED_S) & np.isfinite(p).all(1) & np.isfinite(q).all(1)
     if first.sum() < FEWEST:
         return None

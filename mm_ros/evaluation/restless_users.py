@@ -60,7 +60,7 @@ class Person:
 
 
 def people_of(clips: Sequence[Clip]) -> tuple[Person, ...]:
-    """Return the people in the clips who stand upright long enough, so that their standing height can be measured."""
+    """Return the people in the clips who stand upright long enough to measure their standing height."""
     found: dict[str, list[Clip]] = defaultdict(list)
     for clip in clips:
         found[clip.subject or clip.name.split("_")[0]].append(clip)

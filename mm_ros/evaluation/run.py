@@ -282,7 +282,7 @@ def track_of_frames(f: list[TrackerFrame], repeated: list[NDArray[np.bool_]] | N
 @dataclass(frozen=True)
 class SessionTrack(TrackerTrack):
     frames: tuple[TrackerFrame, ...] = ()
-    repeated: NDArray[np.bool_] | None = None  # (F, R) True for a device that repeats its last pose
+    repeated: NDArray[np.bool_] | None = None  # (F, R) True for a device that repeats its last pose without change
 
     def frame(self, i: int) -> TrackerFrame:
         return self.frames[i]

@@ -93,7 +93,7 @@ def interval_line(row: dict[str, Any]) -> str:
 
 def missing_line(missing: dict[str, str]) -> str:
     """Return one sentence that lists the metrics for which the recording lacks reference data, grouped by the missing
-    data. If no reference data are missing, the sentence is empty."""
+    data. Return "" if no reference data are missing."""
     groups: dict[str, list[str]] = {}
     for key, why in missing.items():
         groups.setdefault(why, []).append(key)

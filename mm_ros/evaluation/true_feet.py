@@ -17,7 +17,7 @@ SIGMA_M = 0.01  # assumed standard deviation of the true ankle positions [m]
 
 
 class TrueFeetStage(StepStage):
-    """Stage that returns the true feet of the user. The user's hip path is still predicted from the trackers."""
+    """Stage that returns the user's true feet instead of estimated ones. The path of the hips is still predicted."""
 
     def __init__(self, stage: StepStage, truth: Truth, first_ns: int) -> None:
         super().__init__(stage.settings, stage.calibration, stage.model)

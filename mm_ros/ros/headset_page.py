@@ -58,8 +58,8 @@ class PageSettings(Settings):
 
 
 def serve_page(node: AvatarNode, server: HeadsetServer | None = None, **more: Any) -> HeadsetPage | None:
-    """Connect a web server to a node and print the addresses of the server's page. If `server` is None, a server is
-    made if the parameter `page` of the node is true."""
+    """Connect a web server to a node and print the addresses of the server's page. If `server` is None and the node's
+    parameter `page` is true, a web server is made."""
     if server is None:
         s = node.settings(PageSettings)
         if not s.page:

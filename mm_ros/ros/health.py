@@ -12,7 +12,7 @@ from rclpy.node import Node
 OK, WARN, ERROR, STALE = (bytes([i]) for i in range(4))
 REPORT_NS = 1_000_000_000
 # A diagnostic report is sent when the nodes are idle, that is, when 70 % of the time between two poses has passed. If a
-# node publishes at less than CALM_RATE [Hz], its diagnostic reports are sent at any time.
+# node publishes at less than CALM_RATE [Hz], its diagnostic reports do not wait for an idle time.
 CALM, CALM_RATE = 0.7, 20.0
 LATENCY_WARN_S, LATENCY_ERROR_S = 0.05, 0.5
 OTHER_CLOCK_S = 10.0  # A time stamp that differs by more than this from the present comes from another clock.

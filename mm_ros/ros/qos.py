@@ -11,7 +11,7 @@ from mm_ros.ros.graph import Qos
 
 
 def publisher_qos(qos: Qos, depth: int = 0) -> QoSProfile:
-    """Return the QoS of a publisher. The queue has at least `depth` messages."""
+    """Return the QoS of a publisher. The queue of the publisher holds at least `depth` messages."""
     return _profile(qos, qos.reliable, max(depth, qos.depth))
 
 

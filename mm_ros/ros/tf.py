@@ -48,8 +48,8 @@ class SerializedTf:
     def filled(
         self, stamp_ns: int, positions: Any, rotations: Any, root: NDArray[np.float64] = NO_ROOT
     ) -> bytes:  # fmt: skip
-        """Return the serialized message with N transforms from `positions` (N, 3) and `rotations` (N, 4), w first. The
-        pose `root` (7,) replaces the pose of the first transform, unless it is empty."""
+        """Return the serialized message with N transforms from `positions` (N, 3) and `rotations` (N, 4), w first. If
+        `root` (7,) is not empty, this pose replaces that of the first transform."""
         sec, nanosec = divmod(stamp_ns, 1_000_000_000)
         write_transforms(
             self._words, self._doubles, self._stamps, self._numbers, sec, nanosec, positions, rotations, root

@@ -203,8 +203,8 @@ def _pose(view: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Kind:
-    """The conversion functions of one message type. The function `handed` returns a read-only copy of a dataclass,
-    equal to what a subscriber would receive by a message."""
+    """Functions that convert messages of one type to dataclasses and back. The function `handed` returns a read-only
+    copy of a dataclass, equal to what a subscriber would receive by a message."""
 
     to_ros: Callable[[Any], Any]
     from_ros: Callable[[Any], Any]

@@ -137,7 +137,7 @@ def counted_mb(engine: str, database: MotionDatabase, learned: LearnedModel | No
 
 
 def endurance(path: Path, model: str, minutes: float, noise: float) -> dict[str, dict[str, Any]]:
-    """Return the results of the endurance test for the search and for the learned engine."""
+    """Return the results of the endurance test (`endurance.py`) for the search and the learned engine."""
     from mm_ros.evaluation.endurance import endure
     from mm_ros.matching.matcher import MatcherSettings
 

@@ -160,8 +160,8 @@ def measure(
 
 
 def _limb(figure: Figure, name: str, links: Sequence[dict[str, F64]], avatar: Sequence[Any]) -> tuple[float, float]:
-    """Return the mean angle [deg] between a limb of the robot and that of the avatar, and the mean distance [m] of
-    their ends after the avatar's limb is scaled to the length of the robot's limb."""
+    """Return the mean angle [deg] between a limb of the robot and that of the avatar. Also return the mean distance [m]
+    of the ends of both limbs after the avatar's limb is scaled to the length of the robot's limb."""
     limb, joints = figure.limbs[name], JOINTS[name]
     root = figure.in_link(limb.upper, limb.root)
     middle, low = figure.in_link(limb.upper, limb.bend), figure.in_link(limb.lower, limb.bend)

@@ -108,7 +108,7 @@ def make_case(rows: int, motion: dict[str, F32], seed: int = 7) -> Case:
         ", with mirror images" if any(n.endswith("~") for n in order[: len(parts)]) else ""
     )
     slower = 1
-    while count < rows:  # When all clips have been used, slightly scaled copies of the clips are added.
+    while count < rows:  # When all clips are in the database, slightly scaled copies of the clips are added.
         slower += 1
         part = parts[slower % len(parts)] * np.float32(1 + 0.01 * np.sin(slower))
         parts.append(part[: rows - count])

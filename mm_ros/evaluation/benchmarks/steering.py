@@ -50,7 +50,7 @@ SPEEDS = ((0.8, 0.8, 1.2, 1.2, 1.2), (1.2, 1.0, 0.8, 0.8, 1.2, 1.2, 1.0, 1.0, 1.
 
 # Each variant of an engine has three times [s]: between searches, between forced searches, and until 99 % of a pose
 # offset has decayed. The variants except the last are those of Szkaradek 2024, table 5.2. The last variant differs from
-# the variant "high search" only in the forced search.
+# "high search" only in the time between forced searches.
 VARIANTS = {
     "standard": (0.1, 0.1, 0.1), "no inertia": (0.1, 0.1, 0.0),
     "high search": (1.0, 1.0, 0.1), "low search": (0.01, 0.01, 0.01),

@@ -33,7 +33,7 @@ THESIS_POSES = {0.3: 6932, 0.1: 5715}
 
 def part_of(clips: Sequence[Clip], share: float, seed: int = 0) -> list[Clip]:
     """Choose whole clips at random until the chosen clips contain the share `share` of all frames. The clips that are
-    chosen for a small share are also chosen for each larger share."""
+    chosen for a small share of the frames are also chosen for each larger share."""
     if not 0 < share <= 1:
         raise MmRosError(f"share of the database: expected above 0, up to 1, came {share}")
     wanted = share * sum(len(c) for c in clips)

@@ -135,8 +135,8 @@ def _run_module(python: Sequence[str], *words: str) -> list[str]:
 
 
 def floor_commands(kind: str, rate: int) -> list[list[str]]:
-    """Return the commands that start the nodes of the baseline in `floor.py`. `kind` is one_hop, four_hops (nodes in
-    one process), or four_hops_processes (each node in its own process)."""
+    """Return the commands that start the nodes of the baseline in `floor.py`. The baseline `kind` is one_hop, four_hops
+    (nodes in one process), or four_hops_processes (one process per node)."""
     base = module_command("mm_ros.ros.bench.floor", "bench0", str(rate))
     if kind == "four_hops_processes":
         return [[*base, str(hop)] for hop in range(len(HOPS))]
@@ -280,7 +280,7 @@ def median_of(rounds: list[dict[str, Any]]) -> dict[str, Any]:
 def measuring() -> Iterator[None]:
     """Initialize ROS for a benchmark, and make SIGTERM raise KeyboardInterrupt.
 
-    The signal handlers of rclpy would close the ROS context between two rounds of the benchmark.
+    The signal handlers of rclpy are not used, because they would close the ROS context between two rounds.
     """
     settle_reach("LOCALHOST")
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -47,7 +47,7 @@ class JoystickControl(AvatarNode):
         self.follow_layout(self._stage.set_times)
         # The user's newest input: source (topic or page), time, sequence number, and the function that processes it.
         self._input: tuple[str, int, int, Callable[[int], Trajectory | None]] | None = None
-        self._camera = 0.0  # direction of the camera in the world [rad]
+        self._camera = 0.0  # yaw of the camera in the world [rad], to which the stick refers
         self._sequences: dict[int, int] = {}  # maps a trajectory's time stamp to the number of the page's input
         self.listen("joy", self._on_joy)
         self.listen("cmd_vel", self._on_twist)

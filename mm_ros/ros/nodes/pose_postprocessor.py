@@ -94,7 +94,7 @@ class PosePostprocessor(AvatarNode):
         self.health.step(pose.stamp_ns)
 
     def _waits(self, listeners: tuple[int, int]) -> bool:
-        """Return whether to repeat the last pose of the killed process, which ends when its subscribers were found."""
+        """Return whether to repeat the last pose of the killed process, as long as its subscribers were not found."""
         if self._reunion.over:
             return False
         waits = self._reunion.waits(listeners, time.monotonic_ns())

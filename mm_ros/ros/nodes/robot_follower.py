@@ -50,7 +50,7 @@ class RobotSettings(Settings):
     )
     urdf_t_pose: str = setting(
         "", "Joint angles of the robot in T-pose [rad], as 'joint=1.57', for `method: decompose`. If `urdf_t_pose` is "
-            "empty, these angles are computed.", live=False,
+            "empty, the angles of the T-pose are computed.", live=False,
     )
     link_tf: bool = setting(
         True, "Publish the robot's links on TF below <avatar>/robot/. Set `link_tf` to false if robot_state_publisher "

@@ -57,12 +57,12 @@ class BridgeSettings(Settings):
     source: str = setting("synthetic", "Source of the tracker poses.", choices=SOURCES, live=False)
     path: str = setting(
         "",
-        "File or folder that the source reads. Source `mocap`: a BVH file, or a folder or an archive of BVH files. "
-        "Source `session`: a session folder or a .csv table.",
+        "File or folder that the tracker source reads. Source `mocap`: a BVH file, or a folder or an archive of BVH "
+        "files. Source `session`: a session folder or a .csv table.",
         live=False,
     )
     rate: float = setting(
-        90.0, "Sample rate of the source. The sources `session` and `topics` ignore `rate`.", "Hz", 1.0, 1000.0,
+        90.0, "Sample rate of the tracker source. The sources `session` and `topics` ignore `rate`.", "Hz", 1.0, 1000.0,
         live=False,
     )
     seed: int = setting(0, "Random seed of the synthetic user and of the simulated device errors.", live=False)

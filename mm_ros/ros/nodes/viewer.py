@@ -55,7 +55,7 @@ REPORT_S, LOOK_S = 0.25, 1.0
 KEPT_TRUTHS = 100
 GONE_S = 3.0  # The page removes an avatar that has had neither topics nor messages for 3 s.
 REST = 0.75  # After 75 % of the time between two frames, the node waits for the next pose.
-SILENT_S = 0.5  # After 0.5 s without messages of an avatar, the node does not wait for its poses.
+SILENT_S = 0.5  # The node does not wait for poses of an avatar that has sent nothing for 0.5 s.
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class ViewerSettings(Settings):
     port: int = setting(8080, "Network port of the viewer's page.", low=1, high=65535, live=False)
     view_rate: float = setting(
         30.0,
-        "Rate at which frames of the page are sent to browsers. A higher rate gives smoother motion and more load.",
+        "Rate of the frames that are sent to browsers. A higher frame rate gives smoother motion and more load.",
         "Hz",
         1.0,
         90.0,

@@ -55,7 +55,7 @@ def _straight(start: tuple[float, float, float], end: tuple[float, float, float]
 
 
 def headset() -> Mesh:
-    """Return the mesh of a headset with visor and strap, whose x axis points forward."""
+    """Return the mesh of a headset with visor and strap; the x axis of the mesh points forward."""
     visor = [_straight((x, -0.07, 0.0), (x, 0.07, 0.0), 0.045, 0.045) for x in (0.0, -0.03)]
     return joined([*visor, _straight((-0.03, 0.09, 0.0), (-0.17, 0.085, 0.01), 0.012, 0.012),
                    _straight((-0.03, -0.09, 0.0), (-0.17, -0.085, 0.01), 0.012, 0.012)])  # fmt: skip

@@ -57,8 +57,8 @@ class KnownFiles:
         return tuple(self._paths)
 
     def label(self, path: str) -> str:
-        """Return the label that the page shows for a file path. An unknown path and the files in its folder are added
-        to the choices."""
+        """Return the label that the page shows for a file path. A path that is not yet a choice is added to the
+        choices, together with the files in its folder."""
         if path not in self._paths.values():
             self._add(path)
             with suppress(OSError, ValueError):
@@ -214,8 +214,8 @@ class Plots:
             )  # fmt: skip
 
     def add(self, t: float, values: dict[str, float]) -> None:
-        """Add the values of all figures at time `t` [s]. The plot of a figure stays hidden while the figure has no
-        finite value."""
+        """Add the measured values of all figures at the time `t` [s] to the plots. The plot of a figure stays hidden
+        while the figure has no finite value."""
         for name, value in values.items():
             data, handle = self._data[name], self._handles[name]
             if not np.isfinite(value):

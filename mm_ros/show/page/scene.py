@@ -125,8 +125,8 @@ class Path:
 
 
 class Trail:
-    """Past path of the avatar's root. The drawn path is divided into pieces, so that each update sends only the newest
-    piece to the page."""
+    """Line on the floor along the past path of the avatar's root. The drawn path is divided into pieces, so that each
+    update sends only the newest piece to the page."""
 
     def __init__(self, server: Any, path: str):
         self._server, self._path = server, path

@@ -420,8 +420,8 @@ class HeadsetServer:
         self.on_change()
 
     def _session(self, page: Page, request: dict[str, Any]) -> None:
-        """Handle the message of a page that has entered or left VR. The page that entered VR last is tracked, and the
-        previous tracked page is disconnected."""
+        """Handle the message of a page that has entered or left VR. The headset of the page that entered VR last is
+        tracked, and the previous tracked page is disconnected."""
         number = request.get("number", 0)
         if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < 2**32:
             raise wire.Malformed("session: expected a number")
