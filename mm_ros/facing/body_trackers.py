@@ -14,7 +14,7 @@ UNTURNED = (1.0, 0.0, 0.0, 0.0)  # identity quaternion, which stands for no rota
 class MountedTracker:
     """Measures the facing by one body tracker on the waist or a foot.
 
-    The facing is the tracker's change of yaw since its first sample, plus the body's learned facing at this sample.
+    The facing is the tracker's change of yaw since its first sample, plus the body's learned facing at that sample.
     """
 
     def __init__(self, role: int) -> None:

@@ -21,7 +21,7 @@ from mm_ros.body.types import F32
 from mm_ros.maths.jit import njit
 
 FACING, STEPS = "29dcb3abfba5042f", "818d2cff2882511f"  # hashes of the graphs that `Ensemble` and `Layers` compute
-ROWS = 2  # the facing network processes the input and the mirror image of the input
+ROWS = 2  # The facing network computes two rows: for the inputs, and for their mirror image.
 
 
 class Network(Protocol):
@@ -194,7 +194,7 @@ def run_ensemble(
     b1: Any, w2: Any, b2: Any, unmirror: Any,
 ) -> None:  # fmt: skip
     """Compute the facing network: read the inputs `x` (D,) and the state `h` (G, 2, R), and write the outputs `out`
-    (4,). If `tick` is true, the new state is written to `h_now`. If `tick` is false, `h_now` must be the array `h`.
+    (4,). If `tick` is true, the new state is written to `h_now`. If `tick` is false, pass the array `h` as `h_now`.
     """
     members, inputs, hidden = w0.shape
     first, memory = members - into.shape[0], h.shape[2]

@@ -17,7 +17,7 @@ from mm_ros.maths.rotations import wrap_angle
 
 @dataclass
 class FacingFilter:
-    error: float = 0.0  # correction that is added to the predicted facing [rad]
+    error: float = 0.0  # estimated correction, which is added to the predicted facing [rad]
     bias: float = 0.0
     p_ee: float = 0.1
     p_eb: float = 0.0
@@ -39,7 +39,7 @@ class FacingFilter:
         return float(wrap_angle(measured - predicted - self.error - (self.bias if biased else 0.0)))
 
     def correct(self, measured: float, predicted: float, sigma: float, biased: bool = True) -> None:
-        """Correct both states by a measured facing; `biased` is true for the camera and false for a body tracker."""
+        """Correct `error` and `bias` by a facing that the camera (`biased` is true) or a body tracker measured."""
         s = self.variance(sigma, biased)
         limit = fitted.OUTLIER * math.sqrt(s)
         d = min(max(self.difference(measured, predicted, biased), -limit), limit)

@@ -16,7 +16,7 @@ QUICK_ERROR = 0.1  # facing error [rad] at which the half-life of the facing smo
 SIGMA_GROWTH_RATE = 0.5  # rate [rad/s] at which the standard deviation of the facing grows while the headset is lost
 
 # Values of filter.py and fusion.py
-OUTLIER = 1.5  # a measured facing is limited to this distance from the filtered facing, in standard deviations
+OUTLIER = 1.5  # the difference of measured and filtered facing is limited to this [standard deviations]
 SMALLEST_SIGMA = 0.09  # minimum standard deviation of the predicted facing [rad]; networks underestimate their error
 MAX_STEP = 0.06  # maximum change of the facing correction from one frame to the next [rad]
 CORRELATED = 0.8  # share of a picture's facing error that also appears in the next pictures
@@ -42,13 +42,13 @@ NOISE_PRIOR_S = 1.0  # duration of an observation that has the same weight as th
 NOISE_START, NOISE_FLOOR, NOISE_CEILING = (0.08, 0.04, 0.04), (0.015, 0.008, 0.008), (0.20, 0.12, 0.12)
 # error that turns all landmarks of a picture together [rad]: the assumed error, and its limits
 TURN_START, TURN_FLOOR, TURN_CEILING = 0.08, 0.02, 0.4
-# factors on squared residuals of landmarks (depth, lateral, height), which the fit of yaw and shift has made smaller
+# The fit of yaw and shift makes the squared residuals (depth, lateral, height) smaller; these factors correct them.
 LOST_TO_FIT = np.array([2.0, 2.0, 1.5])
 
 # camera/camera.py: pictures that are rejected
-MISFIT = 5.0  # a picture is rejected above this ratio of its squared residual to the usual squared residual
-TURNED = 16.0  # a picture is rejected above this ratio of its squared yaw difference to the usual one
-# maximum squared residual of nose and wrists, as a share of their squared spread, if the person is the user
+MISFIT = 5.0  # a picture is rejected if its landmarks' squared distance from the trackers is this many times the usual
+TURNED = 16.0  # a picture is rejected if the square of the camera's apparent turn is this many times its variance
+# maximum mean squared distance of nose and wrists from the trackers / squared spread, if the person is the user
 UNEXPLAINED = 0.2
 FLIP_PENALTY = 6.0  # additional cost of reading a picture as flipped: −2 log p for a probability p of 1/20
 FAR_OFF = 9.0  # maximum cost of a facing that is far from the predicted facing
@@ -66,7 +66,7 @@ SURELY_PLACED = 0.06
 GUESSED_M, GUESS_COUNTS_S = 3.0, 0.02
 ELSEWHERE_M = 0.5  # maximum distance [m] from the user's nose to the ray of a person's nose, if the person is the user
 ELSEWHERE = 4.0  # maximum ratio of the distance from nose to ray to the usual distance, if the person is the user
-PLACE_NEEDED_S = 1.0  # minimum time of observation by which resection gives a camera yaw
+PLACE_NEEDED_S = 1.0  # resection gives a camera yaw only after this time of observation
 SCATTERED_M = 0.4  # maximum usual distance [m] from nose to ray in pictures that show only the user
 MISS_M = 0.05  # standard deviation [m] of the distance from nose to ray in addition to the observed one
 MISS_LASTS_S = 1.0  # correlation time of the distance from nose to ray
@@ -75,7 +75,7 @@ FIELD_OF_VIEW_ERROR = 0.025  # error of the resected camera yaw by lens distorti
 # Values of camera/offsets.py
 OFFSETS_SIGMA_M = 0.04  # standard deviation of the error of the calibrated offsets of nose and wrists
 SIZE_SIGMA = 0.2  # standard deviation of the relative error of the body size that the pose estimator assumes
-OFFSETS_HALFLIFE_S = 60.0  # half-life with which old pictures lose weight for the learned offsets
+OFFSETS_HALFLIFE_S = 60.0  # half-life of the weight of old pictures in the learned offsets
 OFFSETS_LARGEST_M = 0.15  # maximum of each coordinate of a learned offset
 
 # Values of camera/timing.py

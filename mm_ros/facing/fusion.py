@@ -39,7 +39,7 @@ from mm_ros.maths import rotations as rot
 from mm_ros.maths.jit import njit
 
 NOSE_IN_HEAD = np.array([0.11, 0.0, 0.03])  # position of the nose in the axes of the head joint [m]
-WAITING = 8  # maximum number of pictures that wait for the next sample of the trackers
+WAITING = 8  # maximum number of pictures that are kept until the next sample of the trackers
 BODY_TRACKER_ROLES = (WAIST_ROLE, LEFT_FOOT_ROLE, RIGHT_FOOT_ROLE)
 SILENT_S = 0.5  # time without pictures after which the field `source` does not list the landmarks any more
 
@@ -114,7 +114,7 @@ class FusionStage:
         self._received_s = self._judged_s = -math.inf
         self._strain = 1.0
         self._sources: list[str] = []
-        self._watched = False  # the history of the trackers is not computed until landmarks have been received
+        self._watched = False  # until landmarks are received, no history of the trackers is stored
         self._bias_sigma = s.camera_bias
         self._camera_epoch = 0
         self.offsets = Offsets()
@@ -201,7 +201,7 @@ class FusionStage:
             self._offset_rows[1:] = [[*-grip[:3], *rot.inverse(grip[3:])] for grip in grips]
             self._offsets_of = c
             if not np.allclose(self._offset_rows, before, atol=1e-3):
-                self.offsets.reset()  # the offsets were learned relative to the previous calibration
+                self.offsets.reset()  # learned offsets are relative to the calibration
         return self._offset_rows
 
     def _use_picture(self, seen: Landmarks, now: float) -> None:
@@ -236,7 +236,7 @@ class FusionStage:
     def _disagreement_factor(self, measured: Measurement, facing: float, t: float) -> float:
         """Return a factor of at least 1 for the standard deviation of the facing that a picture measures.
 
-        The factor is above 1 while pictures differ from the filter by more than their variance explains. A large
+        The factor is above 1 while pictures differ from the filter by more than their variance explains. A lasting
         difference is attributed to the camera, not to the network.
         """
         d = self._filter.difference(measured.yaw, facing) ** 2 / self._filter.variance(measured.sigma)

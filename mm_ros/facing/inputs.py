@@ -127,8 +127,8 @@ def _turned(out: F64, at: int, v: F64, c: float, s: float) -> None:
 
 @njit
 def _average(memory: F64, group: int, first: int, count: int, values: F64, dt: float) -> None:
-    """Update the exponential averages of some channels. An average that is younger than its time constant is the plain
-    mean, so that the average is useful from the first frame on.
+    """Update the averages of the channels of the head or of a hand. An average that is younger than its time constant
+    is the plain mean, so that it is useful from the first frame on.
     """
     age = memory[_AGE + group]
     for k in range(_TAUS.shape[0]):

@@ -137,7 +137,7 @@ class OnnxModel:
     def _recognized(self) -> Network | None:
         try:
             return compiled(*graph_of(self.path))
-        except (IndexError, KeyError, ValueError):  # the training of mm_ros did not write this file
+        except (IndexError, KeyError, ValueError):  # the graph was not written by the training of mm_ros
             return None
 
     @property

@@ -85,7 +85,7 @@ class OrientationSettings(Settings):
     )
 
 
-UNKNOWN_SIGMA = 1.8  # standard deviation [rad] of a completely unknown facing
+UNKNOWN_SIGMA = 1.8  # standard deviation [rad] of a facing of which nothing is known
 
 
 class OrientationStage:
@@ -251,7 +251,7 @@ def follow_step(
 ) -> float:
     """Return the change of the yaw in one frame [rad]: the predicted rate times `dt`, plus a share of the error.
 
-    The predicted rate avoids the delay that a low-pass filter of the target alone would have.
+    The predicted rate compensates for the delay that a low-pass filter of the target alone would have.
     """
     lead = rate * dt
     error = (target - yaw - lead + math.pi) % (2 * math.pi) - math.pi

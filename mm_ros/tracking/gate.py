@@ -84,13 +84,13 @@ class GateSettings(Settings):
     )
     jump_m: float = setting(
         0.028,
-        "A sample that is nearer than `jump_m` to its expected position is not a jump; a larger `jump_m` accepts "
-        "larger jumps.",
+        "Positions that are nearer than `jump_m` to the expected one are not jumps; a larger `jump_m` accepts larger "
+        "jumps.",
         "m", 0.0, 1.0,
     )
     jump_rad: float = setting(
         0.7,
-        "A sample that is turned by less than `jump_rad` from its expected rotation is not a jump.",
+        "Rotations that differ by less than `jump_rad` from the expected one are not jumps; a larger one accepts more.",
         "rad", 0.0, 3.2,
     )
     acceleration: float = setting(

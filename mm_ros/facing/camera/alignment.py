@@ -26,7 +26,7 @@ GOLDEN = 0.6180339887498949  # golden ratio minus 1, for the golden-section sear
 
 @njit
 def turned(p: F64, yaw: float, pitch: float, out: F64) -> None:
-    """Rotate the rows of `p` by Rz(yaw) Ry(pitch) to `out`. If the pitch is positive, the camera looks down."""
+    """Write the points `p`, rotated by Rz(yaw) Ry(pitch), to `out`. If the pitch is positive, the camera looks down."""
     c, s = math.cos(pitch), math.sin(pitch)
     cy, sy = math.cos(yaw), math.sin(yaw)
     for i in range(len(p)):

@@ -20,7 +20,7 @@ DETECTOR_SIZE, LANDMARK_SIZE, HEATMAP_SIZE = 224, 256, 64
 STRIDES = (8, 16, 32, 32, 32)
 ANCHORS_A_CELL = 2
 OVERLAP = 0.3  # intersection over union above which two boxes show one person
-REGION_SCALE = 1.25  # ratio of the side of the region to the diameter of the circle around the person
+REGION_SCALE = 1.25  # side of the square region around a person / diameter of the circle around the person
 # A landmark is refined by heatmap cells up to REFINE_WINDOW cells away, if their highest value is at least REFINE_FROM.
 REFINE_WINDOW, REFINE_FROM = 3, 0.5
 RAW_LANDMARKS = 39  # the landmark network returns 33 landmarks, two points of a circle, and four unused points

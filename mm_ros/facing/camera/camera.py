@@ -24,14 +24,14 @@ class Measurement(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """The facing that the filter predicts, which distinguishes a flipped picture from a turned body."""
+    """The facing that the filter predicts; it shows whether a picture is flipped or the body has turned."""
 
     yaw: float
     sigma: float
 
 
 class Picture(NamedTuple):
-    """The landmarks of a picture in camera axes, either as received or with a flip undone."""
+    """The landmarks of a picture in camera axes, either as received or with swapped sides or depths swapped back."""
 
     points: F64  # (33, 3)
     w: F64  # weights (3,) of nose, left wrist and right wrist
@@ -42,11 +42,11 @@ class Fit(NamedTuple):
     """The alignment of a `Picture` with the trackers."""
 
     turn: float  # camera yaw that fits this picture best, minus the estimated camera yaw [rad]
-    variance: float  # variance of `turn`, rad²
-    miss2: F64  # mean squared residuals (3,) along the line of sight, across it, and in height [m²]
+    variance: float  # variance of this difference of camera yaws [rad²]
+    miss2: F64  # mean squared distances (3,) of landmarks from trackers: depth, lateral and height [m²]
 
 
-NO_FIT = Fit(0.0, math.inf, np.zeros(3))  # the alignment if fewer than two of nose and wrists are visible
+NO_FIT = Fit(0.0, math.inf, np.zeros(3))  # no alignment, because fewer than two of nose and wrists are visible
 
 
 class Camera:
@@ -78,7 +78,7 @@ class Camera:
 
     @property
     def _aligned_variance(self) -> float:
-        """Variance [rad²] of the camera yaw by nose and wrists, which depends on their noise and spread, and on the
+        """Variance [rad²] of the camera yaw that nose and wrists show; it depends on their noise and spread, and on the
         error that turns all landmarks together.
         """
         if self._spread <= 1e-9:
@@ -158,7 +158,7 @@ class Camera:
         return la.ray_yaw(float(seen.image[LINES, 0].mean()), self.field_of_view)
 
     def _slope(self, seen: Landmarks) -> float | None:
-        """Return y/x of the ray to the nose in camera axes, or None if the field of view is not known."""
+        """Return the slope y/x of the ray to the nose in camera axes, or None if the field of view is not known."""
         if self.field_of_view <= 0:
             return None
         return (1 - 2 * float(seen.image[NOSE, 0])) * math.tan(self.field_of_view / 2)
@@ -241,7 +241,7 @@ class Camera:
         self._learn_noise(fit, dt)
 
     def _combine_yaws(self, aligned: float) -> None:
-        """Combine the camera yaw by nose and wrists with the camera yaw by resection, weighted by their variances."""
+        """Set the camera yaw to the weighted mean of the yaws that nose and wrists, and the resection, show."""
         placed, self._placed_variance = self.place.yaw(aligned)
         share = self._aligned_variance / (self._aligned_variance + self._placed_variance)
         self.yaw = aligned + share * (placed - aligned)
@@ -271,7 +271,7 @@ class Camera:
         return math.atan2(-left[0], left[1])
 
     def _facing(self, points: F64, visibility: F32, ray: float, fit: Fit) -> Measurement | None:
-        """Return the facing by hips and shoulders, weighted by their length, visibility and noise.
+        """Return the mean facing of hips and shoulders, weighted by the length, visibility and noise of their lines.
 
         An error that turns all landmarks together also turns nose and wrists, so the turn of nose and wrists shows part
         of the error, which is removed from the facing.
@@ -281,7 +281,7 @@ class Camera:
         seen = visibility[LINES].reshape(2, 2).min(1)
         sight = self.yaw + ray
         across = np.array([-math.sin(sight), math.cos(sight)])
-        # `depth_share` is 1 if the line between the hips or shoulders is perpendicular to the line of sight.
+        # If the line through hips or shoulders is perpendicular to the line of sight, only errors of the depth turn it.
         depth_share = (lines @ across / np.maximum(length, 1e-6)) ** 2
         noise2 = depth_share * self.noise[0] ** 2 + (1 - depth_share) * self.noise[1] ** 2
         across2 = 2 * fitted.TRUNK_NOISE**2 * noise2 / np.maximum(length, 0.05) ** 2

@@ -27,7 +27,7 @@ class Offsets:
         self.value = np.zeros((3, 3))  # learned offsets [m] in the axes of headset, left controller, right controller
 
     def learn(self, rotations: F64, carried: F64, seen: F64, w: F64, variance: float, dt: float) -> None:
-        """Update the offsets by one picture.
+        """Update the learned offsets of nose and wrists with the measurement of one picture.
 
         The positions of nose and wrists in room axes are `carried` (3, 3) by devices and calibration, and `seen` (3, 3)
         by landmarks. A common shift of all points in `seen` has no effect. `variance` [m² s] is the variance of the

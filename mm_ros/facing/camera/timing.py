@@ -18,7 +18,7 @@ from mm_ros.maths.jit import njit
 
 KEPT = 160  # number of samples of the trackers that are kept, which last 1.1 s at 144 Hz
 SEEN, FACING, TURNS = 3 * POINTS, 4 * POINTS, 4 * POINTS + 1
-COLUMNS = TURNS + 4 * POINTS  # a sample holds three points, whether each is tracked, the facing, and three rotations
+COLUMNS = TURNS + 4 * POINTS  # of a tracker sample: 3 points, whether each is tracked, facing, 3 rotations
 
 # The compared delays of landmarks are -0.025 s to 0.4 s; a delay is negative if the stamp is older than the picture.
 FIRST_S, STEP_S, DELAYS = -0.025, 0.0125, 35
@@ -27,7 +27,7 @@ SIGNALS = 5
 
 @njit
 def at_time(times: F64, rows: F64, newest: int, count: int, t: float, out: F64) -> bool:
-    """Write the row at the time `t`, interpolated between two rows, to `out`.
+    """Write the sample of the trackers at the time `t`, interpolated between two rows of `rows`, to `out`.
 
     Return false if `t` is before the oldest row, or more than 0.1 s after the newest row. For a `t` less than 0.1 s
     after the newest row, `out` is the newest row.
@@ -115,7 +115,7 @@ def compare(
     for k in range(DELAYS):
         then = t - FIRST_S - k * STEP_S
         if then > times[newest] or not at_time(times, rows, newest, count, then, row):
-            compared_s[k] = 0.0  # without a tracker sample, the comparison of this delay starts anew
+            compared_s[k] = 0.0  # no tracker sample at this delay, so its comparison starts anew
             continue
         compared_s[k] += dt
         signals(row, own)
@@ -161,8 +161,8 @@ class LatencyEstimator:
         return self.latency_s
 
     def _judge(self, dt: float) -> None:
-        """Select the most likely delay, which has the lowest cost. The cost of a delay is the sum of the logarithms of
-        the variances of the differences, because the noise of each signal is not known.
+        """Set the latency to the most likely delay, which has the lowest cost. The cost of a delay is the sum of the
+        logarithms of the variances of the differences, because the noise of each signal is not known.
         """
         complete = (self._compared_s > fitted.LATENCY_NEEDED_S) & (self._compared_s > 0.95 * self._compared_s.max())
         cost = np.where(complete, np.log(self._spreads + fitted.SURELY_M2).sum(1), np.inf)

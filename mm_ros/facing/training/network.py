@@ -18,7 +18,7 @@ from mm_ros.facing.training.recurrent import RecurrentMembers, tick_of_frame
 OUTPUTS = 4
 MIRRORED = (-1.0, 1.0, 1.0, -1.0)  # factors between the outputs for a motion and for the mirror image of the motion
 MIN_LOG_SCALE = -4.0  # minimum of the predicted logarithm of the error, so that the loss stays finite
-TINY = 1e-9  # added to each length that is a divisor, so that the divisor is not 0
+TINY = 1e-9  # is added to lengths of vectors before a division, so that the divisor is not 0
 CLIP = 8.0  # maximum of the normalized inputs in standard deviations; larger inputs are tracking errors
 
 
@@ -65,7 +65,7 @@ class FacingNetwork(nn.Module):
         return ((x - self.mean) / self.scale).clamp(-CLIP, CLIP)
 
     def remembering(self, units: int) -> None:
-        """Add recurrent members with states of `units` numbers. Each recurrent member starts as a plain member."""
+        """Add recurrent members, which have states of `units` numbers and start with the weights of plain members."""
         self.recurrent = RecurrentMembers(units, list(self.weights), list(self.biases))
 
     def members(self, x: Tensor) -> Tensor:

@@ -81,7 +81,7 @@ def train_paper(
     rng = np.random.default_rng(seed)
     for step in range(steps):
         i = torch.from_numpy(rng.choice(starts, batch))
-        # The first of the r frames reads the true facing as the previous prediction, all others the predicted facing.
+        # Of r successive frames, the first reads the true facing of the frame before, all others the predicted facing.
         c, s = torch.cos(relative[i - 1]), torch.sin(relative[i - 1])
         out = torch.empty(0)
         for j in range(r):

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from mm_ros.body.types import F64
 
 SEEN = 50  # number of inputs that the GRU reads; these are all inputs except the averages
-TICK = 0.0265  # minimum time between two ticks [s]; ticks are 33 ms apart at 90 and 120 Hz, and 28 ms at 72 Hz
+TICK = 0.0265  # minimum time between two updates of the state (ticks) [s]: 33 ms at 90 and 120 Hz, 28 ms at 72 Hz
 
 
 class RecurrentMembers(nn.Module):

@@ -21,11 +21,11 @@ from mm_ros.maths import rotations as rot
 if TYPE_CHECKING:
     from mm_ros.facing.training.train import TrainOptions
 
-STREAMS, CHUNK = 48, 64  # number of parallel sequences, and number of ticks in a chunk of a sequence
-JUDGED = 3  # every third tick is part of the loss, because neighbouring ticks differ little
-EACH = 2  # number of frames at 60 Hz from one tick to the next
+STREAMS, CHUNK = 48, 64  # number of parallel sequences, and number of state updates (ticks) in a chunk of a sequence
+JUDGED = 3  # the loss uses every third update of the state (tick), because neighbouring ones differ little
+EACH = 2  # number of frames at 60 Hz from one update of the state (tick) to the next
 LEARNING_RATE, WEIGHT_DECAY = 2.5e-3, 0.2  # of AdamW
-PASSES = 1.5  # factor on the number of variants with which the plain members are trained
+PASSES = 1.5  # number of random variants per motion, relative to the number for the plain members
 MAX_RATE = 12.0  # turn rate [rad/s] above which a frame is not used, because faster turns are errors of the capture
 
 

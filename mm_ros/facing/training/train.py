@@ -114,7 +114,7 @@ def fit(motions: list[Motion], options: TrainOptions, tell: Tell) -> FacingNetwo
     shuffle = torch.Generator().manual_seed(options.seed)
     for epoch in range(options.epochs):
         if epoch:
-            del pool  # frees a gigabyte before the training data of the next epoch is made
+            del pool  # free a gigabyte of memory before the next training data are made
             pool = pool_of(motions, options, tell, epoch)
         batches = torch.randperm(len(pool), generator=shuffle).split(options.batch)[:each]
         for done, i in enumerate(batches, 1):
