@@ -1,5 +1,5 @@
-"""Add the joints of fingers to a skeleton. Finger joints are the only joints that the import of motion files adds to
-the canonical joints."""
+"""Extend a skeleton by the joints of the fingers. Finger joints are the only joints that the import of motion files
+adds to the canonical joints."""
 
 from __future__ import annotations
 

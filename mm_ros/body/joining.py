@@ -72,8 +72,8 @@ class Pairs(Generic[T]):
 
     def overdue(self, now_ns: int, after_ns: int = 0) -> list[T]:
         """Remove and return the unpaired items of the first stream that are older than `now_ns` − `after_ns`, oldest
-        first. If `now_ns` is the stamp of an item of the second stream and `after_ns` is 0, the partners of the
-        returned items were lost, because each stream arrives in order."""
+        first. If `now_ns` is the stamp of an item of the second stream and `after_ns` is 0, the returned items will
+        remain unpaired, because each stream arrives in order."""
         late = self._first.older_than(now_ns - after_ns)
         self.unpaired += len(late)
         return late

@@ -2,7 +2,7 @@
 for each vertex.
 
 The surface encloses tapered capsules, called flesh, with smooth transitions. The method of surface nets extracts the
-surface on a grid, so that the skin fits any skeleton. The URDF file for RViz has only the capsules.
+surface on a grid, so that the skin fits any skeleton. The URDF file for RViz contains the capsules, but no skin.
 """
 
 from __future__ import annotations
@@ -252,7 +252,7 @@ def _surface_net(field: F64) -> tuple[F64, NDArray[np.uint32]]:
         va, vb = a[tuple(at.T)], b[tuple(at.T)]
         point[:, axis] += va / (va - vb)
         others = [k for k in range(3) if k != axis]
-        for step in ((0, 0), (0, 1), (1, 0), (1, 1)):  # the four grid cells around an edge of the grid
+        for step in ((0, 0), (0, 1), (1, 0), (1, 1)):  # the four grid cells that share an edge
             cell = at.copy()
             cell[:, others] -= step
             kept = ((cell >= 0) & (cell < size)).all(1)

@@ -81,8 +81,8 @@ LEAP_M = 50.0
 
 def _check(what: str, values: Any, kind: str, rows: tuple[str, ...] = ()) -> None:
     """Raise Implausible for an array or number outside the limits of `kind`. The value NaN is outside all limits.
-    `rows` names the rows of the checked array. In the error text `what`, `{}` is replaced by the name of the
-    worst row."""
+    `rows` holds the names of the rows of the checked array. The error text begins with `what`, in which `{}` is
+    replaced by the name of the worst row."""
     limit = LIMITS[kind]
     if isinstance(values, (float, int)):
         if not limit.low <= values <= limit.high:

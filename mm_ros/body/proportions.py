@@ -138,9 +138,9 @@ def unusual(skeleton: Skeleton) -> list[str]:
 
 
 def corrected(skeleton: Skeleton) -> tuple[Skeleton, list[str]]:
-    """Move joints at implausible positions to positions that people have. Return the changed skeleton and a description
-    of each change. The directions of bones do not change, so that joint rotations keep their meaning. Skeletons of
-    children, who have other proportions, and skeletons that are not human are returned unchanged."""
+    """Move joints at implausible positions to positions that people have. Return the corrected skeleton and a
+    description of each correction. The directions of bones do not change, so that joint rotations keep their meaning.
+    Skeletons of children, who have other proportions, and skeletons that are not human are returned unchanged."""
     notes: list[str] = []
     if implausible(skeleton) or not proportions_of(skeleton).adult:
         return skeleton, notes

@@ -157,7 +157,7 @@ class Skeleton:
 
     @cached_property
     def mirrored(self) -> NDArray[np.int32]:
-        """Index of each joint's partner on the other side (J,). Joints in the middle have their own index."""
+        """Index of each joint's partner on the other side (J,); a joint in the middle is its own partner."""
         swapped = [n.replace("left", "\0").replace("right", "left").replace("\0", "right") for n in self.names]
         return np.array([self.index(n) for n in swapped], np.int32)
 

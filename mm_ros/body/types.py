@@ -73,11 +73,11 @@ def _rotations(n: int) -> F64:
 
 @dataclass
 class TrackerFrame:
-    """One sample of all trackers. Row r of each array belongs to the role `ROLES[r]`; the state of a missing role is
-    LOST. `epoch` grows when the source starts or loops, or when the user is re-centred. `new_from_old` is the transform
-    from the play space of the last sample to that of this sample. Within an epoch, `new_from_old` means that the user
-    travels by stick or snap turn, and that the avatar makes steps. At the start of an epoch, `new_from_old` moves all
-    state rigidly (re-centring), or resets all state (identity)."""
+    """Poses of the head, hands and all other tracked devices at one time. Row r of each array belongs to the role
+    `ROLES[r]`; the state of a missing role is LOST. `epoch` grows when the source starts or loops, or when the user is
+    re-centred. `new_from_old` is the transform from the play space of the last sample to that of this sample. Within an
+    epoch, `new_from_old` means that the user travels by stick or snap turn, and that the avatar makes steps. At the
+    start of an epoch, `new_from_old` moves all state rigidly (re-centring), or resets all state (identity)."""
 
     stamp_ns: int
     epoch: int = 0
@@ -149,7 +149,7 @@ FEET_NUMBERS = 20
 
 
 def feet_from_flat(numbers: F32) -> FeetEstimate | None:
-    """Convert the array of `FeetEstimate.flat` back to an estimate. An empty array gives None (no estimate)."""
+    """Convert the array of `FeetEstimate.flat` back to an estimate, or to None if the array is empty."""
     if not len(numbers):
         return None
     return FeetEstimate(np.array(numbers, np.float64).reshape(2, FEET_NUMBERS // 2))
@@ -202,10 +202,10 @@ class AvatarPose:
     angular_velocities: F32  # (J, 3) rad/s
     contacts: NDArray[np.bool_]  # (2,) whether the left and right foot touch the floor in the played motion
     locked: NDArray[np.bool_]  # (2,) whether the left and right foot are held on the floor by inverse kinematics
-    run: int = 0  # random number that identifies a start of the engine
+    run: int = 0  # random number that the engine chooses at its start
     segment: int = 0  # number of jumps to another frame of the motion database so far
     stale: bool = False
-    engine: str = ""  # source of the pose: "search", "learned", "state_machine" or "truth"
+    engine: str = ""  # origin of the pose: an engine ("search", "learned", "state_machine") or a recording ("truth")
     feet: FeetEstimate | None = None  # estimate of the user's feet, copied from the desired trajectory
 
 
@@ -224,11 +224,11 @@ def rest_pose(skeleton: Skeleton, stamp_ns: int = 0) -> AvatarPose:
 
 @dataclass
 class Match:
-    """Decision of the motion matching stage in one step."""
+    """Decision of the motion matching stage in one step: whether playback continues or jumps to another frame."""
 
     stamp_ns: int
     epoch: int
-    engine: str  # name of the engine: "search", "learned" or "state_machine"
+    engine: str  # name of the engine that made the decision: "search", "learned" or "state_machine"
     clip: str = ""
     clip_index: int = -1  # -1 without a database
     frame: int = -1  # number of the played frame in the motion database; -1 without a database
@@ -245,7 +245,7 @@ class Match:
     search_time: float = 0.0  # duration of the search [s]; 0 if the stage has no clock
     search_structure: str = ""  # search structure of the engine "search": "tree", "boxes" or "brute"
     database: int = 0  # hash; 0 without one
-    layout: int = 0  # hash of the feature layout
+    layout: int = 0  # hash that identifies the feature layout
     # (D,) feature weights of the search; empty in a step without a search
     weights: F32 = field(default_factory=lambda: np.zeros(0, np.float32))
     # (D,) normalized query; empty in a step without a search

@@ -1,8 +1,8 @@
 """The decorator `njit`, which compiles a function with the numba options of this project.
 
-Compiled functions are cached on disk. Division by zero returns infinity or NaN, as in NumPy. Numba's option `fastmath`
-is off, because the ROS nodes and `mm_ros evaluate` must compute bit-identical results. The environment variable
-`NUMBA_DISABLE_JIT=1` disables compilation, for debugging and for measurements of test coverage.
+The compiled functions are stored on the disk. Division by zero returns infinity or NaN, as in NumPy. Numba's option
+`fastmath` is off, because the ROS nodes and `mm_ros evaluate` must compute bit-identical results. The environment
+variable `NUMBA_DISABLE_JIT=1` disables compilation, for debugging and for measurements of test coverage.
 """
 
 import hashlib

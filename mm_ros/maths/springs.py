@@ -1,8 +1,8 @@
 """Critically damped springs and exponential dampers, which smooth a value `x` with velocity `v`.
 
-One step of duration dt [s] gives the same result as two steps of half this duration. Springs and dampers do not move if
-dt ≤ 0. `halflife` [s] is the time in which a value covers about half of the distance to its goal. All functions accept
-numbers and arrays, except `decay3`, which takes and returns tuples of three numbers.
+One step of duration dt [s] gives the same result as two steps of half this duration. If dt ≤ 0, springs and dampers
+leave their values unchanged. `halflife` [s] is the time in which a value covers about half of the distance to its goal.
+All functions accept numbers and arrays, except `decay3`, which takes and returns tuples of three numbers.
 
 The equations of the springs are those in the article "Spring-It-On" by Holden, and equations 3.27 and 3.28 in the
 thesis of Ponton 2022 with w = 2 ln 2 / halflife.

@@ -26,7 +26,7 @@ KINDS = {
     DIRECTION: Kind(2, trajectory=True),
     VELOCITY: Kind(2, trajectory=True, length=True),
     "joint_position": Kind(3, length=True),
-    "joint_direction": Kind(3),  # direction of the joint's x axis
+    "joint_direction": Kind(3),  # direction to which the x axis of the joint points
     "joint_velocity": Kind(3, length=True),
     "function": Kind(1),
 }
@@ -125,7 +125,7 @@ class FeatureLayout:
 
     @property
     def past_s(self) -> float:
-        """Longest time [s] before the present at which the features need the trajectory; 0 if they need no past."""
+        """Longest past time [s] for which the features need the trajectory; 0 if they need only the future."""
         return max([0.0, *(-t for f in self.features if f.is_trajectory for t in f.times)])
 
     @property

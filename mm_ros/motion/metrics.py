@@ -144,7 +144,7 @@ def _lags(user: Array, root: Array, dt: float, way: int) -> F64:
 
 
 def _nearest_crossing(speed: F64, level: float, at: int, window: int) -> float:
-    """Return the number of frames from `at` to the nearest frame in which `speed` rises above `level`, or NaN."""
+    """Return the number of frames from `at` to the nearest frame in which `speed` rises above `level` (NaN if none)."""
     first = max(at - window, 1)
     stretch = speed[first - 1 : at + window]
     ups = np.flatnonzero((stretch[:-1] < level) & (stretch[1:] >= level)) + first

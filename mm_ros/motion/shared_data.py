@@ -124,7 +124,7 @@ def _too_big(path: Path, most: int) -> MmRosError:
 def _extract_zip(path: Path, folder: Path, most: int) -> None:
     with zipfile.ZipFile(path) as archive:
         entries = [e for e in archive.infolist() if not e.is_dir() and _wanted(e.filename)]
-        total = sum(e.file_size for e in entries)  # declared size; `zipfile` does not read more
+        total = sum(e.file_size for e in entries)  # declared size, beyond which `zipfile` does not read
         if total > most or len(entries) > MOST_FILES:
             raise _too_big(path, most)
         if total > shutil.disk_usage(folder).free:

@@ -40,7 +40,7 @@ Array = Any
 TAG = "stooped"
 # Target head heights, as shares of the head height in upright standing, which the bent copies use in turn
 RATIOS = (0.80, 0.85, 0.76, 0.905, 0.80, 0.76, 0.85, 0.70)
-# Pitch of each joint in the room as a share of the upper chest's pitch. Subject 136 of the CMU data has similar shares.
+# Pitch of each joint in the room as a share of the upper chest's pitch, similar to that of subject 136 of the CMU data.
 _PITCH = {HIPS: 0.28, SPINE: 0.75, CHEST: 0.95, UPPER_CHEST: 1.0, NECK: 0.9, HEAD: 0.45}
 LEGS = (LEFT_UPPER_LEG, RIGHT_UPPER_LEG)
 # Backward motion of the hips as a share of the forward motion of the head, which keeps the centre of mass in place.

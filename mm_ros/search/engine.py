@@ -101,7 +101,7 @@ def seal(name: str, corpus: Corpus) -> U64:
 
 
 class Engine:
-    """A search engine for one database. Threads can share an engine, because a search does not change it."""
+    """Search engine for the frames of one database. Threads can share an engine, which a search does not change."""
 
     def __init__(self, name: str, corpus: Corpus, index: Any, stored_seal: U64 | None = None) -> None:
         self.name = name
@@ -200,13 +200,13 @@ class Engine:
     def k_best(
         self, query_normalized: F32, weights: F32, k: int, *, mask: Mask | None = None, apart_frames: int = 1
     ) -> tuple[NDArray[np.int64], F32, F32]:
-        """Return the `k` frames with the lowest costs, their costs (k,), and the share of each column (k, D).
+        """Return the `k` frames with the lowest costs, their costs (k,), and the part of each cost by column (k, D).
 
         Any two returned frames are at least `apart_frames` apart. Use `k_best` to analyse matches; for real-time
         matching it is too slow, because it computes the cost of every frame.
         """
         query, w = _floats("query", query_normalized), _floats("weights", weights)
-        self.search(query, w, mask=mask)  # this search only checks the arguments
+        self.search(query, w, mask=mask)  # this call only checks query, weights and mask
         wanted = np.zeros(len(self.corpus.features), np.bool_)
         for start, stop in zip(self.corpus.starts, self.corpus.searchable_stops, strict=True):
             wanted[start:stop] = True

@@ -31,7 +31,7 @@ class Table:
     qy, qz in the order of time. `began` is the time that was subtracted from all times t [s]."""
 
     devices: dict[str, F64]
-    skipped: dict[str, int]  # key: unknown role; value: number of its rows, which are skipped
+    skipped: dict[str, int]  # key: unknown role; value: number of rows with this role, which are skipped
     began: float = 0.0
 
     def frames(self, start_ns: int = 0, roles: Sequence[str] = ROLES) -> list[TrackerFrame]:
@@ -49,7 +49,7 @@ def read_table(path: Path, start_ns: int = 0) -> list[TrackerFrame]:
 
 
 def read_devices(path: Path) -> Table:
-    """Read the samples of each device. Rows of unknown roles are skipped, and one line on stderr reports them."""
+    """Read a table's samples of each device. Rows of unknown roles are skipped and reported by a line on stderr."""
     devices, skipped = _rows(path)
     if skipped:
         names = ", ".join(f"'{role}' ({n} rows)" for role, n in skipped.items())

@@ -19,7 +19,7 @@ VERSION = 4  # version of the present message definitions
 
 @dataclass(frozen=True)
 class Former:
-    until: int  # last message version in which `type` had this definition
+    until: int  # last version in which the message type `type` had this definition
     type: str
     definition: str
     change: Callable[[Any], dict[str, Any]] = lambda message: {}

@@ -126,7 +126,7 @@ def rate_of(frame_time: float, text: str = "") -> float:
     allowed = usual_rates(frame_time, text)
     if allowed:
         return allowed[0]
-    frame_time = max(frame_time, 1e-9)  # the minimum 1e-9 avoids a division by zero
+    frame_time = max(frame_time, 1e-9)  # 1e-9 avoids a division by a frame time of zero
     near = round(1 / frame_time)
     return float(near) if near and abs(1 / near - frame_time) <= 1e-4 * frame_time else 1 / frame_time
 

@@ -68,7 +68,7 @@ def glitches(positions: Array, names: list[str], rate: float) -> list[Glitch]:
         joint = int(worst[1])
         speed = float(speeds[steps].max()) * (FASTEST_HIPS / FASTEST if joint == 0 else 1)
         first, stop = int(steps[0]) + 1, int(steps[-1]) + 1
-        around = max(round(0.03 * rate), 1) if first == stop else 0  # frames replaced on each side of a sudden jump
+        around = max(round(0.03 * rate), 1) if first == stop else 0  # number of replaced frames beside a sudden jump
         bridgeable = (
             stop - first <= max(LONGEST_BRIDGED_GLITCH_S * rate, 2)
             and first - around > 2

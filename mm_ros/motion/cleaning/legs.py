@@ -49,7 +49,7 @@ def onto_skeleton(clip: Clip, skeleton: Skeleton) -> Clip:
 
 
 def with_toes_at(clip: Clip, targets: Array) -> Clip:
-    """Bend the legs so that the toe joints are at `targets` (F, 2, 3). The feet and knees keep their directions.
+    """Bend the legs so that the toe joints are at `targets` (F, 2, 3). The directions of feet and knees do not change.
 
     If a leg would have to be straighter than before, the heel of this foot rises.
     """
@@ -104,7 +104,7 @@ def two_bones(hip: Array, knee: Array, ankle: Array, target: Array, upper: Array
     # The plane in which the knee bends rotates with the line from hip to ankle.
     swing = rot.between(old, new)
     knee_dir, line = rot.rotate(swing, knee - hip), new / wanted
-    # In a straight leg, noise would determine the direction of the knee, so a vector to the front is added to it.
+    # Noise would determine the direction of the knee in a straight leg, so a forward vector is added to the direction.
     front = rot.rotate(rot.multiply(swing, upper), np.broadcast_to(np.array([_FRONT_M, 0.0, 0.0]), hip.shape))
     side = knee_dir + front
     side = side - line * (side * line).sum(-1, keepdims=True)

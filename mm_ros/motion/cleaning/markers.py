@@ -1,7 +1,7 @@
 """Repair of errors in motion capture that come from wrong or lost markers.
 
 Three errors are detected and repaired: feet that point backward, joints whose rotations jump for a few frames, and feet
-that are rotated by 180° about their length. All other motion is unchanged.
+that are rotated by 180° about their length. Motion without these errors is not changed.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ LONGEST_MISTAKE_S = 0.35  # maximum duration [s] of an ankle error that is repai
 UPSIDE_DOWN = -0.7  # cosine of the roll of a foot below which its sole points up
 
 STRUCK = 800.0  # maximum angular acceleration [rad/s²] by muscles; markers that jump cause larger accelerations
-LONGEST_STRIKE_S = 0.15  # maximum duration [s] of a jump that is repaired; a longer jump may be real motion
+LONGEST_STRIKE_S = 0.15  # maximum duration [s] of a repaired jump in a rotation; a longer jump may be real motion
 # The joints of a group are repaired together, because a wrong knee marker rotates the thigh and the shin.
 PARTS = (
     [*range(HIPS, UPPER_CHEST + 1), LEFT_SHOULDER, RIGHT_SHOULDER], [NECK, HEAD],

@@ -62,7 +62,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Fit:
-    """Arguments of the steps in `DATABASE_STEPS`."""
+    """Arguments of the cleaning steps in `DATABASE_STEPS`."""
 
     skeleton: Skeleton
     rate: float

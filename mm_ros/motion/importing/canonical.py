@@ -199,7 +199,7 @@ def _offsets(usual: Skeleton, index: Array, p: Array, turn: Array) -> Array:
     count, parents = len(usual), usual.parents
     rest = np.full((count, 3), np.nan)
     rest[HIPS] = 0
-    owner = np.arange(count)  # nearest ancestor in the file, for each joint
+    owner = np.arange(count)  # nearest ancestor that the file contains, for each canonical joint
     for c in range(HIPS + 1, count):
         a = parents[c]
         owner[c] = a if index[a] >= 0 else owner[a]

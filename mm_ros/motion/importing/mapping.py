@@ -26,7 +26,7 @@ from mm_ros.motion.importing.topology import ancestors, by_shape
 
 @dataclass(frozen=True)
 class JointMap:
-    """A map from canonical joints to the joints and end sites of a file.
+    """A map that assigns joints and end sites of a file to the canonical joints.
 
     The values in `nodes` are indices of joints; the indices of end sites follow those of all joints. The module
     `canonical.py` adds canonical joints that the file lacks.

@@ -57,7 +57,7 @@ class Overrides:
     skip_end: int | None = None
     swap_left_right: bool | None = None
     reference: str | None = None
-    floor_m: float | None = None  # height of the floor above the origin of the file
+    floor_m: float | None = None  # height of the floor above the origin of the coordinates in the file
     subject: str | None = None
     leave_out: bool = False
     keep_proportions: bool = False  # whether implausible joint positions of head and legs are kept

@@ -23,7 +23,7 @@ _DOUBT = (5.0, 2.5, 0.0, 2.5, 5.0)
 _USUAL = (24.0, 250.0)  # range of common frame rates of recordings [Hz]
 _LEAST = 3  # minimum number of falls, or of walks, that count as evidence about the frame rate
 _CLEARLY = 0.5  # a rate fits clearly better than another if its misfit is smaller by more than this
-# Standard deviations of the logarithm of the acceleration of falls, and of the ratio of step length to cadence
+# Standard deviations of two logarithms: of the acceleration of falls, and of the ratio of step length to cadence
 _FALL_SPREAD, _WALK_SPREAD = 0.25, 0.28
 
 
@@ -120,7 +120,7 @@ def estimate(rhythms: list[Rhythm], rate: float, candidates: list[float]) -> tup
     if not reasons:
         return None
     cost = misfit(rhythms, rate / np.array(candidates), least=1)
-    good = np.flatnonzero(cost < cost.min() + _CLEARLY)  # the most common rate is the first candidate
+    good = np.flatnonzero(cost < cost.min() + _CLEARLY)  # the first of the good rates, because common rates come first
     return candidates[int(good[0])], f"{'; '.join(reasons)} at {rate:g} Hz"
 
 

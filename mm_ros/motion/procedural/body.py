@@ -61,7 +61,7 @@ ARMS = (
 
 @dataclass(frozen=True)
 class Manner:
-    """Parameters of the movement style of a person; factors are 1 for an average person."""
+    """Parameters of the way in which a person moves; the parameters that are factors are 1 for an average person."""
 
     bob: float = 1.0
     arm_swing: float = 1.0

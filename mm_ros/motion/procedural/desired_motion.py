@@ -1,6 +1,6 @@
 """The desired motion of a synthetic person: the path of the body over the floor, and its posture.
 
-The footsteps are planned for the desired motion. A walk consists of segments, called legs.
+The module `footsteps.py` plans the footsteps for the desired motion. A walk consists of segments, called legs.
 """
 
 from __future__ import annotations

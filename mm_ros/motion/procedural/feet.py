@@ -111,7 +111,7 @@ def _room(step_xy: Array, yaw: Array, forward: Array, up: Array) -> Array:
 
 
 def foot_motion(times: Array, steps: list[Step], tiptoe: Array, sink: Array) -> FootMotion:
-    """Return the motion of one foot at `times`; the first step must be before `times[0]`."""
+    """Return the motion of one foot at `times` from its steps, the first of which must be before `times[0]`."""
     n = len(times)
     out = FootMotion(np.zeros((n, 3)), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n, bool))
     rolls = []

@@ -14,7 +14,7 @@ LEFT, RIGHT = 0, 1
 WALK_RATIO = 0.375  # ratio of step length to cadence (steps per second) in a forward walk [m/Hz]
 ANKLE_BEHIND = 0.03  # distance [m] of the ankles behind the centre of the body in standing
 TOE_OUT = 0.10  # outward angle of each foot [rad]
-MOST_TOE_IN = 0.45  # maximum angle [rad] between feet whose toes point inward
+MOST_TOE_IN = 0.45  # maximum angle [rad] between both feet if their toes point inward
 
 
 @dataclass(frozen=True)

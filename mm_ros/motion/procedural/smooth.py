@@ -45,7 +45,7 @@ def bounded_pendulum(support: Array, frequency: float, rate: float) -> Array:
     """Return the motion of an inverted pendulum that does not fall over, for a moving support point.
 
     The motion c is the bounded solution of c'' = ω² (c − p) for the support point p, which is p convolved with
-    ω/2 exp(−ω|t|). The pendulum begins to move before its support point does.
+    ω/2 exp(−ω|t|). The pendulum begins to move before its support point begins to move.
     """
     half = int(np.ceil(4.5 / frequency * rate))
     t = np.arange(-half, half + 1) / rate

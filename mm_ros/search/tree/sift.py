@@ -66,7 +66,7 @@ def _share(builder: Any, a: Any, factor: Any) -> Any:
 
 
 def _append(builder: Any, alive: Any, first: Any, totals: Any, ids: Any, costs: Any, count: Any) -> Any:
-    """Append the boxes or frames that are selected by the bits of `alive` to the lists `ids` and `costs`.
+    """Append each box or frame whose bit in `alive` is 1 to the lists `ids` and `costs`.
 
     Up to 16 entries after the end of the lists `ids` and `costs` may be overwritten.
     """
@@ -80,7 +80,7 @@ def _append(builder: Any, alive: Any, first: Any, totals: Any, ids: Any, costs: 
             store(builder, packed, target)
     else:
         to = cgutils.alloca_once_value(builder, ir.Constant(I64, 0))
-        for lane in range(LANES):  # the next box or frame overwrites an unselected one
+        for lane in range(LANES):  # an entry that is not selected is overwritten by the next one
             here = builder.load(to)
             for values, target in ((numbers, ids), (totals, costs)):
                 builder.store(builder.extract_element(values, ir.Constant(I32, lane)), builder.gep(target, [here]))

@@ -61,7 +61,7 @@ def store(builder: Any, vector: Any, pointer: Any) -> None:
 
 
 def offset(builder: Any, pointer: Any, *factors: Any) -> Any:
-    """Advance a pointer by as many array elements as the product of the factors."""
+    """Advance a pointer by the product of `factors`, in elements of the array."""
     product = factors[0]
     for factor in factors[1:]:
         product = builder.mul(product, factor if isinstance(factor, ir.Value) else ir.Constant(I64, factor))

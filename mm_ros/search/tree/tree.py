@@ -37,7 +37,7 @@ EVERY_LANE = (1 << LANES) - 1
 
 
 class TreeIndex(NamedTuple):
-    """The arrays of a search tree. A block is a node with up to 16 children; a leaf is a node with 16 frames.
+    """The arrays that store a search tree. A block is a node with up to 16 children; a leaf is a node with 16 frames.
 
     Nodes are numbered in this order: the blocks from the lowest level to the top level, then the leaves.
     """
@@ -234,7 +234,7 @@ def _search_levels(corpus: Any, index: Any, probe: Any, best: Any, best_cost: An
     """Search the tree from the top level down, with one list of nodes for each level."""
     ids, costs, heads, counts = local_lists(), local_lists(), local_levels(), local_levels()
     rows, row_costs = local_list(), local_list()
-    top: Any = np.int64(index.top[2]) - 1  # level 0 holds leaves, all other levels hold blocks
+    top: Any = np.int64(index.top[2]) - 1  # the nodes of level 0 are leaves, those of other levels are blocks
     for i in range(top + 1):
         heads[i] = counts[i] = 0
     limit = _limit(probe, best_cost)
