@@ -186,7 +186,7 @@ def unused(folder: Path, pattern: str, days: float = UNUSED_DAYS) -> list[Path]:
     """Return the paths in `folder` that match `pattern` and whose last use is more than `days` days ago."""
     out = []
     for path in folder.glob(pattern):
-        with suppress(OSError):  # Another process may have removed the folder in the meantime.
+        with suppress(OSError):  # Another process may have removed the path in the meantime.
             if time.time() - path.stat().st_mtime > days * 86400:
                 out.append(path)
     return out

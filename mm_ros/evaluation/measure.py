@@ -49,7 +49,7 @@ WITH_INTERVAL: tuple[tuple[str, str | None], ...] = (
     ("steps_per_minute", None), ("phantom_steps_per_minute", None), ("skate_ratio", None),
 )  # fmt: skip
 DRAWS, FEWEST = 400, 5  # number of bootstrap samples, and minimum number of recordings for a confidence interval
-# NEEDS maps a metric to the reference data from which it is computed. Without these data, the metric is null.
+# NEEDS maps a metric to the reference data from which it is computed. Without reference data, the metric is null.
 NEEDS = {
     **dict.fromkeys(("wrist_bend_deg", "wrist_limit_share", "reach_share", "solver_reach_share", "hand_error_all_m"),
                     "tracked controllers"),
@@ -83,7 +83,7 @@ class Measured:
     values: dict[str, F64] = field(default_factory=dict)
     numbers: dict[str, float] = field(default_factory=dict)
     by_frame: dict[str, F64] = field(default_factory=dict)  # maps the name of a metric to the metric's values at 60 Hz
-    counts: dict[str, float] = field(default_factory=dict)  # numbers of samples and events, which are added over clips
+    counts: dict[str, float] = field(default_factory=dict)  # numbers of samples and events in a clip, added over clips
     delays: F64 = field(default_factory=lambda: np.zeros(0))  # delays [s] of the avatar's touchdowns after the user's
     offsets: dict[str, Offset] = field(default_factory=dict)  # offset between each body tracker and its joint
     feet: tuple[Feet, Feet] | None = None  # motion of the user's feet and of the avatar's feet

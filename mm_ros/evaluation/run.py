@@ -120,7 +120,7 @@ def run_one(task: Task) -> Outcome:
     for row in task.rows:
         seen = sightings(task, track) if row.camera else []
         if (row.camera and not seen) or (row.needs_truth and truth is None):
-            continue  # This baseline is skipped if the recording lacks the camera landmarks or true poses for it.
+            continue  # Baselines are skipped if the recording lacks their camera landmarks or true poses.
         avatar = make_avatar(row, task.settings, database, calibration)
         if row.true_feet and truth is not None:
             avatar.trajectory.steps = TrueFeetStage(avatar.trajectory.steps, truth, int(track.stamps_ns[0]))

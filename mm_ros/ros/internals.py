@@ -31,8 +31,8 @@ def overrides(node: Node) -> dict[str, Parameter]:
 
 
 def is_simulated(node: Node) -> bool:
-    """Return whether the node's time comes from /clock. The public property `ros_time_is_active` of the clock would
-    take a lock at each call."""
+    """Return whether the node's time comes from /clock. The public property `ros_time_is_active` of the clock is not
+    used, because it takes a lock at each call."""
     return bool(node._time_source.ros_time_is_active)
 
 
@@ -60,7 +60,7 @@ def default_group(node: Node, group: CallbackGroup) -> Iterator[None]:
 
 class _NoGuard:
     def trigger(self) -> None:
-        """Do nothing: no other thread waits for an executor of the class LeanExecutor."""
+        """Do nothing, because no other thread waits for this executor and must be woken up."""
 
 
 class LeanExecutor(SingleThreadedExecutor):

@@ -1,7 +1,7 @@
 """The last published pose in a memory-mapped file, from which a restarted `pose_postprocessor` continues.
 
-A latched message cannot be used, because DDS drops a latched message when its publisher is killed. Pages of a mapped
-file outlive a killed process. Poses are written to two slots in turn, so that a kill can damage at most one slot.
+A latched message cannot be used, because DDS drops a latched message when its publisher is killed. A mapped file
+remains after a kill. Poses are written to two slots in turn, so that a kill can damage at most one slot.
 """
 
 from __future__ import annotations

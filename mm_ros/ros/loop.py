@@ -263,7 +263,7 @@ class Loop:
         while self._tickers and self._tickers[0][0] <= now_ns:
             queued_ns, _, ticker = heapq.heappop(self._tickers)
             if queued_ns != ticker.queued_ns:
-                continue  # This queue entry is outdated, because the timer was moved to an earlier time.
+                continue  # The queue entry of the timer is outdated, because the timer was moved to an earlier time.
             if ticker.due_ns > now_ns:
                 ticker.queued_ns = ticker.due_ns
                 self.schedule(ticker)

@@ -1,5 +1,5 @@
-"""Make films of avatars: poses over time become pictures, with the true body beside the avatar. This module makes the
-films of the demo, the reports and the docs."""
+"""Make films of avatars: poses over time become pictures, with the true body beside the avatar. The films of the demo,
+the reports and the docs are made by `film.py`."""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ class Access:
 
 class PairingCode:
     """Pairing code of 6 digits that the user types once on a headset instead of the long token. All devices together
-    may try a code at most 5 times per minute and 30 times in total. Guessing the code therefore succeeds with a
+    may try a code at most 5 times per minute and 30 times in total. Guessing the pairing code therefore succeeds with a
     probability of at most 1 in 33 000."""
 
     TRIES_PER_MINUTE, TRIES = 5, 30

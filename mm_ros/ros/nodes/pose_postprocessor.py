@@ -30,8 +30,8 @@ SKELETONS = 8
 class TfSettings(Settings):
     tf: str = setting(
         "joints",
-        "Frames of the avatar on TF: all `joints`, only `root`, or `off` for programs that read `pose`. Fewer frames "
-        "need less CPU time in pose_postprocessor and in each subscriber.",
+        "Frames of the avatar on TF: all `joints`, only `root`, or `off` for programs that read `pose`. Fewer TF "
+        "frames need less CPU time in pose_postprocessor and in each subscriber.",
         choices=("joints", "root", "off"),
     )
     tf_rate: float = setting(

@@ -94,7 +94,7 @@ class RobotSettings(Settings):
     )
     start_pose: str = setting(
         "", "Joint angles [rad] from which the robot starts if `without_feedback` is true, as 'joint=0.3, …'. Joints "
-        "that `start_pose` does not name start at 0.", live=False,
+        "that `start_pose` does not name start at the angle 0.", live=False,
     )
     deadman: str = setting(
         "service",
@@ -126,7 +126,7 @@ class RobotFollower(AvatarNode):
             self.get_logger().warning(f"{' and '.join(self._figure.roles.missing)} not found; the rest follows")
         self._skeletons: dict[int, CoreSkeleton] = {}
         self._follower = self._made(default_skeleton())
-        self._follower.step(rest_pose(default_skeleton()))  # This call compiles functions before poses arrive.
+        self._follower.step(rest_pose(default_skeleton()))  # The call compiles functions before poses arrive.
         self._latest: tuple[float, RobotState] | None = None
         self._targets, self._tf = self.publisher("joint_targets"), self.publisher("/tf")
         self._base = self.publisher("robot_base")

@@ -19,7 +19,7 @@ EYES_FROM_HEAD = np.array([0.12, 0.0, 0.08])
 # Maximum time until a browser reports the camera pose that was sent to it [s], because software rendering takes
 # seconds; and tolerance of this pose [m].
 ECHO_S, AGREED_M = 5.0, 0.02
-FAR_M = 6.0  # If the avatar is farther than this from the camera's target, the camera jumps to the avatar.
+FAR_M = 6.0  # If the avatar is farther than 6 m from the camera's target, the camera jumps to the avatar.
 
 
 class Camera:

@@ -63,8 +63,8 @@ def listen(port: int) -> dict[str, float]:
 
 
 def window_text(window: bytes) -> bytes:
-    """Return the decompressed messages of one data block that viser sends. A data block of viser has two lengths,
-    compressed messages, and arrays."""
+    """Return the decompressed messages of one data block that viser sends. A data block of viser consists of two
+    lengths, compressed messages, and arrays."""
     import zstandard
 
     return bytes(zstandard.ZstdDecompressor().decompress(window[16:], int.from_bytes(window[:8], "little")))

@@ -83,7 +83,7 @@ def _guarded(access: Access) -> Iterator[list[str]]:
     real, served = _infra.websockets, list[str]()
     _infra.websockets = _Websockets(real, access, served)
     console = rich.get_console()
-    quiet, console.quiet = console.quiet, True  # The address that viser would print lacks the token.
+    quiet, console.quiet = console.quiet, True  # viser must not print its address, which lacks the token.
     try:
         yield served
     finally:

@@ -23,8 +23,8 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.base.files import config_folder
 from mm_ros.web.access import write_private
 
-# Validity of new certificates in days. Apple's devices refuse certificates that are valid for more than 825 days, and
-# browsers refuse certificates of public authorities that are valid for more than 398 days.
+# Number of days for which new certificates are valid. Apple's devices refuse certificates that are valid for more than
+# 825 days, and browsers refuse certificates of public authorities that are valid for more than 398 days.
 DAYS = 397
 RENEW_DAYS = 30
 BACKDATED_S = 86_400  # New certificates are valid from one day ago on, because a headset's clock may be slow.

@@ -320,7 +320,7 @@ class HeadsetServer:
         while True:
             page.pinged += 1
             page.pings[page.pinged] = time.monotonic_ns()
-            while len(page.pings) > 64:  # A hanging page does not answer, so the number of stored pings is limited.
+            while len(page.pings) > 64:  # A page that hangs answers no pings, so the number of stored pings is limited.
                 del page.pings[next(iter(page.pings))]
             self._send(page, wire.ping(page.pinged))
             await asyncio.sleep(FIRST_PING_S if page.pinged < FIRST_PINGS else PING_S)
