@@ -124,7 +124,7 @@ def _check_pose(what: str, pose: Any, kind: str = "position", tolerance: float =
 
 
 # The square of a huge number overflows to infinity and is then refused, so numpy's warning about overflow is switched
-# off. The warning is off for a whole message, because switching takes as long as a check.
+# off. The warning is switched once for all checks of a message, because switching takes as long as a check.
 _quietly = np.errstate(over="ignore")
 check, check_pose = _quietly(_check), _quietly(_check_pose)
 

@@ -1,6 +1,6 @@
 """Compiled functions of vectors and quaternions (w, x, y, z), which return tuples to avoid memory allocation.
 
-The functions take tuples, or rows of arrays. The file maths/rotations.py has the same functions for arrays (…, 4).
+Arguments are tuples or rows of numpy arrays. The file maths/rotations.py has the same functions for arrays (…, 4).
 """
 
 from __future__ import annotations

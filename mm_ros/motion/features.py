@@ -66,7 +66,7 @@ class Feature:
 
     @property
     def meaning(self) -> tuple[object, ...]:
-        """All properties of a feature except its weight, which does not affect the values of its columns."""
+        """All properties of a feature that affect the values of its columns, which its weight does not."""
         return (self.name, self.kind, self.joint, self.times, self.function, self.size)
 
     @property

@@ -103,7 +103,7 @@ def floor_penetration_m(positions: Array, floor: float = 0.0) -> F64:
 
 
 def knee_beyond_straight_deg(positions: Array, rotations: Array) -> F64:
-    """Return by how many degrees (F,) a knee is bent forward beyond a straight leg, for the worse of both knees."""
+    """Return the angle [°] (F,) by which a knee is bent forward beyond a straight leg, for the worse of both knees."""
     p = np.asarray(positions, np.float64)
     worst = np.zeros(len(p))
     for leg in (LEFT_UPPER_LEG, RIGHT_UPPER_LEG):

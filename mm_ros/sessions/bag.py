@@ -1,4 +1,4 @@
-"""Read and write rosbag2 files with the library rosbags. The module recover.py reads damaged files."""
+"""Read and write rosbag2 files with the library rosbags. The module recover.py reads damaged bags."""
 
 from __future__ import annotations
 
@@ -264,7 +264,7 @@ class BagWriter:
 
 
 def _qos(latched: bool, reliable: bool) -> Qos:
-    """Return the QoS of a topic for `ros2 bag play`. If it is `latched`, later subscribers receive the last message."""
+    """Return the QoS of a topic for `ros2 bag play`. A `latched` topic sends its last message to later subscribers."""
     return Qos(
         QosHistory.KEEP_LAST,
         1 if latched else KEPT,

@@ -81,7 +81,7 @@ class Work:
     hips: Array = None  # (F, 3) m
     rotations: Array = None  # (F, J, 4) global
     local: Array = None  # (F, J, 4)
-    cuts: list[tuple[int, int]] = field(default_factory=list)  # ranges of frames that are cut out of the motion
+    cuts: list[tuple[int, int]] = field(default_factory=list)  # ranges of frames that are removed from the motion
     kept: tuple[int, int] = (0, 0)  # range of frames between the T-poses at start and end
     begins: list[int] = field(default_factory=list)  # first frame of each piece of the motion
     pieces: list[tuple[Array, Array]] = field(default_factory=list)  # hip positions and joint rotations of each piece

@@ -2,8 +2,8 @@
 
 The conversion needs a reference posture. The reference posture is the zero pose of the file if this pose is close to a
 T-pose. Otherwise, the reference posture is the first frame if it is close to a T-pose, or else the mean of all upright
-frames. The conversion rotates the arms and legs of the reference posture to those of a T-pose. The rotation of each
-joint in the T-pose is then subtracted from the rotations of the joint in all frames.
+frames. The conversion rotates the arms and legs of the reference posture to those of a T-pose. All rotations of a joint
+are then converted to rotations relative to that of the joint in the T-pose.
 """
 
 from __future__ import annotations

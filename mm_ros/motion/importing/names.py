@@ -15,7 +15,7 @@ REQUIRED = (
 SIDES = ("left", "right")
 
 # Patterns of joint names. {S} stands for Left or Right, {s} for left or right, {L} for L or R, and {l} for l or r. The
-# joints of spine and neck are not listed, because they are found as the joints between hips and head.
+# table has no names of spine and neck, because all joints between hips and head belong to spine and neck.
 _LIMBS = ("shoulder", "upper_arm", "lower_arm", "hand", "upper_leg", "lower_leg", "foot", "toes")
 _FAMILIES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     # key: family of skeletons; value: names of hips and head, and patterns of the limbs in the order of _LIMBS

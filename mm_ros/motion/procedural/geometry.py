@@ -39,7 +39,7 @@ def from_axes(x: Array, y: Array, z: Array) -> Array:
 
 
 def two_bones(start: Array, end: Array, pole: Array, upper: float, lower: float) -> tuple[Array, Array, Array]:
-    """Bend a chain of two bones from `start` to `end`, with its middle joint in the direction of `pole`.
+    """Bend a chain of two bones from `start` to `end`, so that its middle joint is on the side to which `pole` points.
 
     Return three unit vectors in the room: the directions of both bones, and the direction of the middle joint from the
     line between `start` and `end`. If `end` is out of reach, the chain is straight and points to `end`.

@@ -130,7 +130,7 @@ class Script:
         speed = self._uniform(0.4, 0.95) * min(1.0, 0.5 + distance / 3)
         rate = self._uniform(1.3, 2.0)
         turn_s = max(0.25, abs(angle) / rate)
-        # share of the angle to the goal by which the user turns before the first step
+        # share of the angle to the goal that the user turns on the spot before the first step
         early = self._uniform(0.5, 0.95) if abs(angle) > 1.0 else 0.0
         if early:
             self._add(Leg(turn_s * early, turn=angle / turn_s))

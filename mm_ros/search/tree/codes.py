@@ -34,7 +34,7 @@ class CodeSpace(NamedTuple):
     """Parameters of the quantization, one number per feature column, padded to a multiple of 32 columns."""
 
     base: F32  # feature value of code 0
-    per_unit: F32  # number of codes per unit of the feature
+    per_unit: F32  # number of codes by which the code grows if the feature grows by 1
     unit: NDArray[np.float64]  # square of the difference of feature values between adjacent codes
     closed_below: F32  # 1 for a column in which no frame is below code 0, else 0
     closed_above: F32  # 1 for a column in which no frame is above the last code, else 0

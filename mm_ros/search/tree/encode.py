@@ -140,7 +140,7 @@ def encode_query(
     Return the kind of sum to search with (such as WHOLE), the cost per unit of the sum, and the cost that all frames
     have in common. Let a be the distance of a query from the range of the codes in one column, and d the distance of a
     frame from the nearer end of this range. The squared distance of query and frame is then (a + d)² = a² + 2 a d + d².
-    The sum of a² is the cost that all frames have in common. Integer sums leave out 2 a d and are lower bounds.
+    The sum of a² is the cost that all frames have in common. Integer sums without 2 a d are lower bounds of the cost.
     """
     top = 0.0
     for first in range(0, space.base.shape[0], WIDE):
