@@ -42,7 +42,7 @@ def compiled(nodes: list[bytes], weights: dict[str, NDArray[Any]]) -> Network | 
 
 
 class Ensemble:
-    """The facing network: an ensemble of members whose outputs are averaged. The last members have a memory (GRU).
+    """The facing network: an ensemble of members, the last with a memory (GRU), whose outputs are averaged.
 
     The constructor raises ValueError or KeyError if `step` cannot use the shapes of the weights `w`.
     """

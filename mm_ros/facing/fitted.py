@@ -3,7 +3,7 @@
 The values were fitted to motion captures of the CMU database with simulated trackers (docs/evaluation.md) and with the
 simulated camera of tracking/landmark_simulation.py (benchmarks/2026-11-fusion.md). The captures of the test persons,
 subjects 08 and 35, were not used for the fit. `python tools/sensitivity.py mm_ros/facing/fitted.py CLIP… --row fused`
-halves and doubles each value and prints how the figures of `mm_ros evaluate` change. The result of this script is in
+halves and doubles each value and prints how the figures of `mm_ros evaluate` change. The printed figures are in
 benchmarks/2026-11-constants.md.
 """
 
@@ -11,11 +11,11 @@ import numpy as np
 
 from mm_ros.body.types import LEFT_FOOT_ROLE, RIGHT_FOOT_ROLE, WAIST_ROLE
 
-# Values of orientation.py
+# Fitted values that orientation.py uses
 QUICK_ERROR = 0.1  # facing error [rad] at which the half-life of the facing smoothing is halved
 SIGMA_GROWTH_RATE = 0.5  # rate [rad/s] at which the standard deviation of the facing grows while the headset is lost
 
-# Values of filter.py and fusion.py
+# Fitted values that filter.py and fusion.py use
 OUTLIER = 1.5  # the difference of measured and filtered facing is limited to this [standard deviations]
 SMALLEST_SIGMA = 0.09  # minimum standard deviation of the predicted facing [rad]; networks underestimate their error
 MAX_STEP = 0.06  # maximum change of the facing correction from one frame to the next [rad]
@@ -30,7 +30,7 @@ TRACKER_SIGMA: dict[int, float] = {WAIST_ROLE: 0.035, LEFT_FOOT_ROLE: 0.30, RIGH
 TRACKER_LASTS_S: dict[int, float] = {WAIST_ROLE: 0.02, LEFT_FOOT_ROLE: 0.5, RIGHT_FOOT_ROLE: 0.5}
 MOUNTING_LEARNED_FOR_S = 60.0  # time constant with which the rotation of a tracker on the body is learned
 
-# camera/alignment.py, camera/camera.py: noise of the landmarks
+# Noise of the landmarks, which camera/alignment.py and camera/camera.py use
 HIDDEN = 0.3  # minimum visibility of a landmark that is used
 TRUNK_NOISE = 0.6  # ratio of the noise of hips and shoulders to the measured noise of nose and wrists
 TWIST = 0.05  # standard deviation of the angle between hips and shoulders of a moving person [rad]
@@ -45,7 +45,7 @@ TURN_START, TURN_FLOOR, TURN_CEILING = 0.08, 0.02, 0.4
 # The fit of yaw and shift makes the squared residuals (depth, lateral, height) smaller; these factors correct them.
 LOST_TO_FIT = np.array([2.0, 2.0, 1.5])
 
-# camera/camera.py: pictures that are rejected
+# Limits above which camera/camera.py rejects a picture, reads it as flipped, or treats the camera as moved
 MISFIT = 5.0  # a picture is rejected if its landmarks' squared distance from the trackers is this many times the usual
 TURNED = 16.0  # a picture is rejected if the square of the camera's apparent turn is this many times its variance
 # maximum mean squared distance of nose and wrists from the trackers / squared spread, if the person is the user
@@ -64,21 +64,21 @@ STEEPEST = 0.9  # maximum pitch of the camera, upwards or downwards [rad]
 SURELY_PLACED = 0.06
 # assumed distance of the user from the camera [m]; it has the weight of this duration of observation [s]
 GUESSED_M, GUESS_COUNTS_S = 3.0, 0.02
-ELSEWHERE_M = 0.5  # maximum distance [m] from the user's nose to the ray of a person's nose, if the person is the user
-ELSEWHERE = 4.0  # maximum ratio of the distance from nose to ray to the usual distance, if the person is the user
+ELSEWHERE_M = 0.5  # A person is not the user if the ray to the person's nose misses the user's nose by this [m].
+ELSEWHERE = 4.0  # A person is not the user if the ray to the nose misses by this many times the usual distance.
 PLACE_NEEDED_S = 1.0  # resection gives a camera yaw only after this time of observation
 SCATTERED_M = 0.4  # maximum usual distance [m] from nose to ray in pictures that show only the user
 MISS_M = 0.05  # standard deviation [m] of the distance from nose to ray in addition to the observed one
 MISS_LASTS_S = 1.0  # correlation time of the distance from nose to ray
 FIELD_OF_VIEW_ERROR = 0.025  # error of the resected camera yaw by lens distortion and an inexact field of view [rad]
 
-# Values of camera/offsets.py
+# Fitted values that camera/offsets.py uses
 OFFSETS_SIGMA_M = 0.04  # standard deviation of the error of the calibrated offsets of nose and wrists
 SIZE_SIGMA = 0.2  # standard deviation of the relative error of the body size that the pose estimator assumes
 OFFSETS_HALFLIFE_S = 60.0  # half-life of the weight of old pictures in the learned offsets
-OFFSETS_LARGEST_M = 0.15  # maximum of each coordinate of a learned offset
+OFFSETS_LARGEST_M = 0.15  # maximum of each coordinate of a learned offset of nose or wrist
 
-# Values of camera/timing.py
+# Fitted values that camera/timing.py uses
 SURELY_M2 = 1e-5  # variance [m²] that is added to the variance of the difference between signals of camera and trackers
 # half-lives of the mean differences between the signals of camera and trackers, and of the variances around them
 MEAN_HALFLIFE_S, SPREAD_HALFLIFE_S = 2.0, 12.0

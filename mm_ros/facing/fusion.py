@@ -62,7 +62,7 @@ class FusionSettings(Settings):
     )
     camera_halflife: float = setting(
         20.0, "Half-life of the observations from which the pose of the camera is estimated. With a larger half-life "
-              "the estimate is steadier, but follows a moved camera later.", "s", 1.0, 600.0
+              "the estimated pose is steadier, but follows a moved camera later.", "s", 1.0, 600.0
     )
     latency: float = setting(
         0.0, "Assumed time from a picture to the stamp of its landmarks, until `measure_latency` has measured it.",
@@ -74,7 +74,7 @@ class FusionSettings(Settings):
               "calibration states these positions."
     )
     min_confidence: float = setting(
-        0.5, "Minimum confidence of landmarks. Landmarks with a lower confidence are ignored.", "", 0.0, 1.0
+        0.5, "Minimum confidence of landmarks; landmarks with a lower confidence are ignored.", "", 0.0, 1.0
     )
     error_lasts: float = setting(
         2.0, "Correlation time of the error of the predicted facing. With a larger `error_lasts` a correction lasts "
@@ -201,7 +201,7 @@ class FusionStage:
             self._offset_rows[1:] = [[*-grip[:3], *rot.inverse(grip[3:])] for grip in grips]
             self._offsets_of = c
             if not np.allclose(self._offset_rows, before, atol=1e-3):
-                self.offsets.reset()  # learned offsets are relative to the calibration
+                self.offsets.reset()  # learned offsets are relative to the old calibration
         return self._offset_rows
 
     def _use_picture(self, seen: Landmarks, now: float) -> None:

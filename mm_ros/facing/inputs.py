@@ -69,7 +69,7 @@ _AGE, _HEADING, _STARTED, _AVERAGES = 0, 3, 5, 6
 
 
 def layout_hash() -> str:
-    """Return the hash of the input layout. A network that was trained for another input layout has another hash."""
+    """Return the hash of the layout of the network inputs; networks for another layout have another hash."""
     text = f"facing inputs 1\n{TAUS}\n" + "\n".join(f"{name} {n}" for name, n in BLOCKS)
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 

@@ -59,7 +59,7 @@ class OrientationSettings(Settings):
         choices=PREDICTORS, live=False,
     )
     model: str = setting(
-        "", "ONNX file of the facing network. If empty, the network of the package is used.", live=False
+        "", "ONNX file of the facing network; if empty, the network of the package is used.", live=False
     )
     paper_r: int = setting(
         50, "Number of unrolled steps in the training of the paper's network: 1 or 50.", low=1, high=50, live=False

@@ -74,7 +74,7 @@ STRAIGHT_RAD = 0.3  # If a limit of an elbow is this near to the straight arm, t
 # moves the pelvis by at most MOST_SWAY leg lengths, because the feet would meet after a larger move.
 SIDE_MARGIN, MOST_SWAY = 0.045, 0.09
 FEET_APART = 0.03  # `weight_shift` keeps this gap between the feet, as a share of the leg length.
-LEAN_SHARE = 0.5  # If the waist has no joint to lean or turn the chest, the base leans or turns by this share.
+LEAN_SHARE = 0.5  # If no waist joint can lean or turn the chest, the base takes over this share of the lean or turn.
 LATERAL_AXIS = 0.7  # A waist joint turns about the lateral or vertical axis if the cosine to that axis exceeds this.
 FOOT_FADE_S, PELVIS_FADE_S = 0.06, 0.05  # half-lives of the smoothed foot contact and pelvis offset [s]
 # The robot's sole is level while the avatar's ankle is lifted by less than HEEL_DOWN leg lengths, and tilts freely
@@ -173,7 +173,7 @@ class Follower:
         n = 6 + self._n
         self._h, self._g, self._jac, self._other = np.zeros((n, n)), np.zeros(n), np.zeros((3, n)), np.zeros((3, n))
         self._rows, self._lower = np.zeros((MOST_COLLISIONS + 6, n)), np.zeros(MOST_COLLISIONS + 6)
-        self._ap, self._aq = room_joints(rest_pose(skeleton))  # positions and rotations of the avatar's joints
+        self._ap, self._aq = room_joints(rest_pose(skeleton))  # poses of the avatar's joints in the room
         self.reset()
 
     def reset(self) -> None:

@@ -84,7 +84,7 @@ def _expanded(path: Path) -> str:
 @contextmanager
 def _packages_beside(substitution_args: Any, path: Path) -> Iterator[None]:
     """Make the xacro expression $(find PACKAGE) also find packages that are not installed, in the folders around the
-    file. The replaced function of xacro is internal; its name was checked with xacro 2.1."""
+    file. The function of xacro that is replaced for this is internal; its name was checked with xacro 2.1."""
     installed = substitution_args._eval_find
 
     def find(package: str) -> str:
@@ -122,7 +122,7 @@ def mesh_path(robot: Robot, file: str) -> Path | None:
     if scheme in ("package", "model"):
         package, _, inner = rest.partition("/")
         folder = package_folder(source, package)
-        # The folder of a Git checkout often has another name than the ROS package in it.
+        # If no folder has the name of the package, all folders are tried, because a Git checkout may have another name.
         tries = [folder / inner] if folder is not None else [f / inner for f in folders]
     elif scheme in ("", "file"):
         tries = [source.parent / rest]

@@ -179,7 +179,7 @@ def _is_leg(tree: Tree, pair: Pair) -> bool:
     bend = _bends(_Finder(tree), pair, False)
     if bend is None:
         return True
-    # If joints beyond the knee or elbow twist the limb, the limb is an arm. A knee bends the limb backward (−x).
+    # If joints beyond the knee or elbow twist the limb, the limb is an arm. Knees bend a leg backward (−x).
     if any(_twists(tree, pair.first, bend, j) for j in pair.first[bend + 1 :]):
         return False
     return float(_flexion(tree, pair.first, bend)[0]) <= 0
@@ -239,7 +239,7 @@ def _facing(
     """Return a unit vector to the robot's front, and whether the first chain of each pair is the right limb."""
     tree, pair = f.tree, legs or arms
     assert pair is not None
-    front = np.array([pair.lateral[1], -pair.lateral[0], 0.0])  # `front` is right if `lateral` points left.
+    front = np.array([pair.lateral[1], -pair.lateral[0], 0.0])  # If `lateral` points left, `front` points forward.
     votes: dict[str, float] = {"+x": FACING_X * float(np.sign(round(front[0], 3)))}
     names = 0.0
     for p in (legs, arms):

@@ -23,7 +23,7 @@ from mm_ros.maths.springs import damp
 # Lengths and heights in this module are shares of the standing height, which is the height of the head joint of the
 # standing user.
 HIPS_TO_HEAD = 0.40  # length from the hips to the head joint, as a share of the standing height
-BENT_FROM = 0.035  # minimum drop of the head that counts as bending, because the head also drops in a walk
+BENT_FROM = 0.035  # smaller drops of the head do not count as bending, because the head also drops in a walk
 SOFT = 0.04  # If the head drops by `SOFT`, half of the drop counts as bending; of a deeper drop, a larger share counts.
 LARGEST_DROP = 0.9  # maximum drop of the head, as a share of the standing height
 # Weights of the logistic function for the share of the back. Its inputs are 1, the downward pitch of the head [rad],
@@ -165,7 +165,7 @@ def _sit(b: Any, dt: float, head: Vec, fresh: bool, yaw: float) -> None:
     b[LAST], b[LAST + 1], b[LAST + 2] = head
     if b[RATIO] > UPRIGHT:
         b[PLACE], b[PLACE + 1], b[PLACED] = x, y, 1.0
-    behind = SEAT_BEHIND_M  # before the user has stood upright once, the head may be above a seat
+    behind = SEAT_BEHIND_M  # until the user has stood upright once, every low head may be that of a seated user
     if b[PLACED] > 0.0:
         behind = (b[PLACE] - x) * math.cos(yaw) + (b[PLACE + 1] - y) * math.sin(yaw)
     if b[SITS] > 0.0:

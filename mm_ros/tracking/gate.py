@@ -1,4 +1,4 @@
-"""Filters the samples of trackers without delay. Good samples pass the gate unchanged.
+"""Filters the samples of trackers without delay. Good samples pass the filter unchanged.
 
 The gate refuses a sample if the source marks it as not tracked, if its values are zero or not finite, if the pose is
 frozen, if the device is out of reach of the head, or if the device cannot have moved so far. An extrapolation that
@@ -137,10 +137,10 @@ class Devices(NamedTuple):
     rotations: F64  # (R, 2, KEPT, 4)
 
 
-# `KNOWN` to `ZERO_NS` are columns of `Devices.n`. `BRIDGED` counts the samples since the last good sample. `REPEATS`
-# counts how often the last pose has been repeated. `FROZEN` is 1 after a pose has been repeated for `frozen_s`. Each
-# device has two motions: one at the accepted position, and one at a new position that is not confirmed yet. `IN_USE` is
-# the index of the motion at the accepted position.
+# The constants `KNOWN` to `ZERO_NS` are columns of the array `Devices.n`. `BRIDGED` counts the samples since the last
+# good sample. `REPEATS` counts how often the last pose has been repeated. `FROZEN` is 1 after a pose has been repeated
+# for `frozen_s`. Each device has two motions: one at the accepted position, and one at a new position that is not
+# confirmed yet. `IN_USE` is the index of the motion at the accepted position.
 KNOWN, BRIDGED, ACCEPTED, STATE, REPEATS, FROZEN, RAW_NS, CHANGED_NS, GOOD_NS, SAMPLED_NS, OTHER_NS, IN_USE = range(12)
 HELD, ZERO_NS, COUNTS = 12, 14, 16  # first columns of the sample counts and start stamps of both motions; all columns
 REASONS = ("flag", "zero", "frozen", "reach", "jump")
@@ -161,7 +161,7 @@ class TrackerGate:
         self.settings = settings
         self._refusals = np.zeros(1 + len(REASONS), np.int64)
         self._timeline = Timeline()
-        self._added_epochs = 0  # number of epochs that the gate has added to the epochs of the source
+        self._added_epochs = 0  # number of restarts (epochs) that the gate has added to those of the source
         self._raw_epoch: int | None
         self._clear()
         self._last_ns = self._head_seen_ns = 0
@@ -397,7 +397,7 @@ def _start_blend(d: Any, s: Any, r: int, dt: float, p: Vec, q: Quat, lost: bool)
     if off_q[0] < 0.0:
         off_q = (-off_q[0], -off_q[1], -off_q[2], -off_q[3])
     away = quat.norm(off_p)
-    # After a single refused sample, the output lacks only the motion of two frames, so it needs no blend.
+    # After a single refused sample, the jump of the output is only the motion of two frames, so no blend is needed.
     within = n[BRIDGED] == 1 and away <= 2.0 * dt * quat.norm(_motion(d, s, r, n[IN_USE])[0])
     # A small jump of a device that was not lost needs no blend, because the source has only repeated a pose before.
     if within or (not lost and away < s.jump_m):

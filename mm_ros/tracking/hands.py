@@ -33,15 +33,15 @@ NEUTRAL_TWIST = 0.27  # mean twist of the hand relative to the forearm of the ar
 PLAUSIBLE_RAD = 0.8  # angle between hand and forearm [rad] above which the cost of a hand convention grows only slowly
 # maximum length of an arm as a share of the head joint's height; if a hand is this much farther [m], the cost is 0.5
 LONGEST_ARM, BEYOND_M = 0.365, 0.08
-# additional cost per sample of the conventions that are rare in recordings
+# additional cost per sample of the conventions of hand poses that are rare in recordings
 RARE = {"openxr_palm": 0.1, "openxr_aim": 0.04, "wrist": 0.08}
-UNSURE = 0.1  # The best convention is sure if the second one costs this much more per sample.
+UNSURE = 0.1  # minimum difference of the costs per sample of the best and the second convention for a sure choice
 FEW = 6.0  # minimum number of samples from which an estimated convention is reported
 LOST_DECISION = 1.5  # A reported convention is replaced if another one's total cost is lower by this.
 LONG = 400.0  # maximum number of samples over which the direction of the fingers is averaged
 PRIOR, PRIOR_OF_FIT = 8.0, 60.0  # weights of the assumed and of the stored direction of the fingers, in samples
 FEWEST_OFFSET = 20.0  # minimum number of samples before the fitted palm is reported and stored
-FURTHEST = math.radians(60.0)  # maximum angle between the fitted direction of the fingers and that of the convention
+FURTHEST = math.radians(60.0)  # maximum angle between the fitted fingers and the fingers of the hand convention
 TURN_HALFLIFE_S = 0.5  # half-life with which the applied rotation of a hand follows the fitted rotation
 OFFSET_HALFLIFE_S = 1.0  # half-life with which the applied position of the palm follows the fitted one
 # Two controllers are exchanged if each is on the wrong side of the other by EXCHANGED_M for EXCHANGED_S. Exchanged
@@ -338,7 +338,7 @@ class HandStage:
     # ---- report
 
     def fit(self, side: int) -> HandFit | None:
-        """Return the fit of one hand, or None if the hand has no samples."""
+        """Return how the user holds the controller of one hand, or None if the hand has no samples."""
         hand = self._hands[side]
         if not hand.weights or hand.fingers is None:
             return None
@@ -378,7 +378,7 @@ class HandStage:
         return "; ".join(parts)
 
     def fitted(self) -> FittedHands:
-        """Return the fitted directions of the fingers and the fitted offsets, to be stored."""
+        """Return the fitted directions of the fingers and offsets of the palms, to be stored."""
 
         def numbers(v: Vec | None) -> list[float] | None:
             return None if v is None else [round(float(x), 4) for x in v]

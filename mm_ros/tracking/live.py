@@ -23,8 +23,8 @@ from mm_ros.tracking.room import Room, compose, room_from_source
 
 
 class TrackerStages:
-    """The tracking stages of one user. A frame passes `gate`, `hands`, `calibrator`, `room` and `mounting`, in this
-    order.
+    """The tracking stages (gate, hands, calibration, room, mountings) of one user. A frame passes `gate`, `hands`,
+    `calibrator`, `room` and `mounting`, in this order.
 
     `known` is the calibration of the user from the source or from a file, or None for an unknown user. `declared` is
     the convention of the hand poses that the source declares.

@@ -21,8 +21,8 @@ KEPT = 16  # number of samples of a device that are kept, which last more than 6
 def end_slopes(times: F64, values: F64, count: int) -> Vec:
     """Return the slope (3,) of a least-squares parabola at the newest sample, which is row 0.
 
-    With fewer than four samples, a line replaces the parabola. The `times` [s] are relative to the newest sample, so
-    they are not positive.
+    With fewer than four samples, a line is fitted instead of a parabola. The `times` [s] are relative to the newest
+    sample, so they are not positive.
     """
     if count < 2:
         return (0.0, 0.0, 0.0)

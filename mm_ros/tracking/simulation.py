@@ -288,7 +288,7 @@ def look_around(times: F64, amplitude: float, rng: np.random.Generator) -> F64:
 
 def _noisy(p: F64, q: F64, v: F64, w: F64, options: Simulation, rng: np.random.Generator) -> tuple[F64, F64, F64, F64]:
     """Add noise. Velocities get less noise than differences of positions, as from inertial sensors in real devices."""
-    # Roles after the sixth have their own random numbers, so that the noise of the first six roles stays the same.
+    # Devices after the sixth use other random numbers, so that they do not change the noise of the first six.
     later = np.random.default_rng([options.seed, 78])
 
     def normal() -> F64:

@@ -39,10 +39,10 @@ class Picture(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """The alignment of a `Picture` with the trackers."""
+    """Result of the alignment of landmarks of a picture with the trackers."""
 
     turn: float  # camera yaw that fits this picture best, minus the estimated camera yaw [rad]
-    variance: float  # variance of this difference of camera yaws [rad²]
+    variance: float  # variance of the difference `turn` of the camera yaws [rad²]
     miss2: F64  # mean squared distances (3,) of landmarks from trackers: depth, lateral and height [m²]
 
 

@@ -70,7 +70,7 @@ def _uniform(bound: float, *shape: int) -> nn.Parameter:
 
 
 def tick_of_frame(dt: F64) -> tuple[list[int], NDArray[np.int64]]:
-    """Return the frames that are ticks, and for each frame (F,) the number of the last tick up to this frame."""
+    """Return the frames that update the state (ticks), and for each frame (F,) the number of the last tick so far."""
     at: list[int] = []
     count, since = np.empty(len(dt), np.int64), math.inf
     for frame, passed in enumerate(dt.tolist()):

@@ -219,7 +219,7 @@ def _networks(
 
 
 def metadata_of(outcome: Outcome, options: TrainOptions, clips: Sequence[Clip], credit: str) -> dict[str, str]:
-    """Return the metadata of the network file. All values are texts, as ONNX requires."""
+    """Return the metadata of the network file. All values of the metadata are texts, as ONNX requires."""
     network = outcome.network
     return {
         "kind": "facing",

@@ -101,7 +101,7 @@ def measure(
     settings: OrientationSettings | None = None, remove_bias: bool = False,
     tell: Callable[[int, int], None] | None = None,
 ) -> dict[str, dict[str, Errors]]:  # fmt: skip
-    """Return the errors by predictor and condition. The paper's networks are measured only with both hands tracked."""
+    """Return the facing errors by predictor and condition. The paper's networks are measured with both hands only."""
     errors: dict[str, dict[str, Errors]] = defaultdict(lambda: defaultdict(Errors.empty))
     axes = subject_axes(clips) if remove_bias else {}
     for k, clip in enumerate(clips):

@@ -61,7 +61,7 @@ class Ended(Exception):
 @dataclass(frozen=True)
 class Recentred:
     at: int  # XrTime
-    new_from_old: F64 | None  # pose of the old space in the new space, or None if the runtime does not report the pose
+    new_from_old: F64 | None  # pose of the old tracking space in the new one; None if the runtime does not report it
 
 
 class OpenXrSession:

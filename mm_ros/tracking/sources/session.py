@@ -1,4 +1,4 @@
-"""The source `session`, which plays a recorded session with present stamps. The played frames pass the gate again.
+"""The source `session`, which plays a recorded session with present stamps. The gate filters the played frames again.
 
 Unlike this source, the command `mm_ros replay` publishes the recorded stream unchanged and with the recorded stamps.
 """
@@ -59,8 +59,8 @@ class SessionSource(Source):
             if self._loop and at > frames[-1].stamp_ns + PAUSE_NS:
                 self._begin_again(now_ns)
             return None
-        # A poll returns one sample, so that no sample is lost if polls are irregular. Recorded samples that are too old
-        # are skipped.
+        # A poll returns one sample, so that no sample is lost if polls are irregular. Samples that are late by more
+        # than `TOO_OLD_NS` are skipped.
         while self._next + 1 < len(frames) and frames[self._next + 1].stamp_ns < at - TOO_OLD_NS:
             self._next += 1
         if frames[self._next].stamp_ns > at:

@@ -22,7 +22,7 @@ HUNG_S = 3.0  # time without an answer of the OpenVR process after which the use
 
 
 class SteamVrSource(Source):
-    """Reads the poses of SteamVR's devices from a process. `command` replaces this process in tests."""
+    """Reads the poses of SteamVR's devices from a process. The argument `command` replaces this process in tests."""
 
     own_clock = True
     hand_pose = "steamvr_raw"

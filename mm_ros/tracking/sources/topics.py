@@ -15,7 +15,7 @@ AXES = ("ros", "openxr")
 
 
 class TopicsSource(Source):
-    """Combines the poses of devices that the node receives to frames. Each pose of the headset makes a frame."""
+    """Combines the received poses of devices to tracker frames, with one frame per pose of the headset."""
 
     own_clock = True
     hand_pose = ""
