@@ -83,4 +83,4 @@ SURELY_M2 = 1e-5  # variance [m²] that is added to the variance of the differen
 # half-lives of the mean differences between the signals of camera and trackers, and of the variances around them
 MEAN_HALFLIFE_S, SPREAD_HALFLIFE_S = 2.0, 12.0
 LATENCY_NEEDED_S = 3.0  # minimum time with landmarks before their latency is estimated
-CONTRAST = 0.8  # minimum difference between the costs of the longest and of the best delay for an estimate of latency
+CONTRAST = 0.8  # A latency is estimated only if the cost of the longest delay exceeds the lowest cost by this.

@@ -236,8 +236,8 @@ class FusionStage:
     def _disagreement_factor(self, measured: Measurement, facing: float, t: float) -> float:
         """Return a factor of at least 1 for the standard deviation of the facing that a picture measures.
 
-        The factor is above 1 while pictures differ from the filter by more than their variance explains. A lasting
-        difference is attributed to the camera, not to the network.
+        The factor is above 1 while the facings of pictures differ from the filtered facing by more than expected. A
+        lasting difference is attributed to the camera, not to the network.
         """
         d = self._filter.difference(measured.yaw, facing) ** 2 / self._filter.variance(measured.sigma)
         dt = min(max(t - self._judged_s, 0.0), 0.2)

@@ -40,7 +40,7 @@ def session(path: Path) -> ort.InferenceSession:
     content = read_checked(path)
     try:
         return ort.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # the exception classes of onnxruntime are not public
+    except Exception as error:  # catch all, because the exception classes of onnxruntime are not public
         reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
         raise MmRosError(f"{path} is not a network that onnxruntime can load: {reason}") from error
 
@@ -61,7 +61,7 @@ def runnable(path: Path) -> Iterator[None]:
         yield
     except MmRosError:
         raise
-    except Exception as error:  # the exception classes of onnxruntime are not public
+    except Exception as error:  # catch all, because the exception classes of onnxruntime are not public
         reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
         raise MmRosError(f"{path} is broken: it cannot be run ({reason})") from error
 

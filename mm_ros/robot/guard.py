@@ -139,8 +139,8 @@ class CommandGuard:
     def step(
         self, now: float, enabled: bool, target: F64 | None, rates: F64 | None, target_at: float
     ) -> Command | None:
-        """Return the command to send to the robot now, or None if no command is sent. `target_at` is the time at which
-        `target` arrived."""
+        """Return the command to send to the robot now, or None if no command is sent. The desired angles `target`
+        arrived at the time `target_at`."""
         dt = 1 / self.settings.rate
         gap = 0.0 if self._last is None else now - self._last
         self._last = now

@@ -148,12 +148,12 @@ class CalibrationSettings(Settings):
     )
     headset_place: tuple[float, ...] = setting(
         (0.0,), "Position of the headset in the axes of the head joint: forward, left, up. A single value selects the "
-        "position of the headset in the user's file, or 0.10, 0, 0.08 without a file.", "m", -0.3, 0.3, live=False,
+        "position in the user's file or, if there is no file, the position 0.10, 0, 0.08.", "m", -0.3, 0.3, live=False,
     )  # fmt: skip
     grip_place: tuple[float, ...] = setting(
         (0.0,), "Position of the palm relative to the wrist: toward the thumb, along the fingers, out of the back of "
-        "the hand. With three values of `grip_place`, no offset of the controllers is fitted. A single value selects "
-        "the position of the palm in the user's file, or 0, 0.08, 0 with a fitted offset without a file.",
+        "the hand. If `grip_place` has three values, this position is not fitted to the user. A single value selects "
+        "the position in the user's file or, if there is no file, 0, 0.08, 0 plus a fitted offset.",
         "m", -0.3, 0.3, live=False,
     )  # fmt: skip
     face_forward: bool = setting(
@@ -162,7 +162,7 @@ class CalibrationSettings(Settings):
 
 
 def with_places(calibration: Calibration, settings: CalibrationSettings) -> Calibration:
-    """Return the calibration with the places of headset and controllers from `settings`, where the user set them."""
+    """Return the calibration with those places of headset and controllers that the user has set in `settings`."""
     for name in ("headset_place", "grip_place"):
         if len(getattr(settings, name)) not in (1, 3):
             raise MmRosError(f"{name}: expected three numbers [m], came {list(getattr(settings, name))}")

@@ -144,7 +144,7 @@ class Devices(NamedTuple):
 KNOWN, BRIDGED, ACCEPTED, STATE, REPEATS, FROZEN, RAW_NS, CHANGED_NS, GOOD_NS, SAMPLED_NS, OTHER_NS, IN_USE = range(12)
 HELD, ZERO_NS, COUNTS = 12, 14, 16  # first columns of the sample counts and start stamps of both motions; all columns
 REASONS = ("flag", "zero", "frozen", "reach", "jump")
-FLAG, ZEROED, FROZEN_POSE, REACH, JUMP = range(1, 6)  # reasons to refuse a sample; 0 stands for an accepted sample
+FLAG, ZEROED, FROZEN_POSE, REACH, JUMP = range(1, 6)  # why a sample is refused; an accepted sample has the number 0
 
 
 def make_devices() -> Devices:
@@ -177,7 +177,7 @@ class TrackerGate:
 
     @property
     def refused(self) -> dict[str, int]:
-        """Number of refused samples by reason."""
+        """Number of refused samples for each reason."""
         return dict(zip(REASONS, self._refusals[1:].tolist(), strict=True))
 
     def reset(self) -> None:

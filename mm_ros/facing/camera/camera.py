@@ -208,9 +208,9 @@ class Camera:
         return k
 
     def _count_rejected(self, dt: float) -> bool:
-        """Add `dt` to the time of rejected or flipped pictures. Return true if the picture must not be used. The
-        estimates are reset after the time `LOST_AFTER_S`, because a moved camera can have the same effect as flipped
-        pictures.
+        """Add `dt` to the time for which pictures have been rejected or flipped. Return true if the picture must not be
+        used. The estimates are reset after the time `LOST_AFTER_S`, because a moved camera can have the same effect as
+        flipped pictures.
         """
         self._rejected_s += dt
         if self._rejected_s > fitted.LOST_AFTER_S:

@@ -42,7 +42,7 @@ Tell = Callable[[str, int, int], None]
 class TrainOptions:
     seed: int = 0
     variants: int = 8  # number of random variants of each motion in an epoch
-    epochs: int = 6  # number of epochs; each epoch draws new variants, because this takes less time than the fit
+    epochs: int = 6  # number of epochs, each with new random variants of the motions, which take less time than the fit
     batch: int = 1024
     learning_rate: float = 2e-3
     weight_decay: float = 2.0  # facing error on held-out subjects: 6.6° with a weight decay of 0.1, 6.2° with 2
@@ -51,8 +51,8 @@ class TrainOptions:
     stride: int = 3  # number of frames from one pair of training frames to the next
     plan: NetworkPlan = field(default_factory=NetworkPlan)
     augmentation: Augmentation = field(default_factory=Augmentation)
-    # The head looks around in more of the clips for recurrent members, which would learn too easily that heads mostly
-    # turn with bodies.
+    # Recurrent members are trained with more clips in which the head looks around, because they would learn too easily
+    # that heads mostly turn with bodies.
     recurrent_augmentation: Augmentation = field(
         default_factory=lambda: replace(Augmentation(), look_around=0.9, look_sideways=0.1)
     )

@@ -24,7 +24,7 @@ from mm_ros.tracking.simulation import RATE, Simulation, TrackerTrack
 Network = Callable[[F32, F64], F32]  # function from inputs (F, INPUTS) and dt (F,) [s] of F frames to outputs (F, 4)
 
 LOOK = Simulation(look_around_rad=float(np.radians(60)))
-# Simulated trackers that are worse than usual: grips vary more, poses are noisy, and controllers are lost.
+# Simulated trackers that are worse than usual: controllers are held differently, poses are noisy, controllers are lost.
 STRESS = replace(
     LOOK, grip_sd_rad=float(np.radians(28)), grip_sd_m=0.02, noise_m=0.002, noise_rad=float(np.radians(0.5)),
     dropouts_per_minute=6.0,

@@ -236,7 +236,7 @@ class OpenXrSession:
             if change.new_from_old is not None:
                 out.new_from_old = compose(change.new_from_old, out.new_from_old)
         if not known:
-            out.new_from_old = identity_pose()  # Later stages reset in a new epoch, so they need no transform.
+            out.new_from_old = identity_pose()  # In a new epoch, all later stages reset, so they need no transform.
         out.epoch = self.epoch_moves
 
     def _events(self) -> None:

@@ -24,8 +24,8 @@ def synthetic_source(rate: float, seed: int, scale: float = 1.0) -> PlayedSource
 
 
 def first_segment() -> Segment:
-    """Return the first segment of a synthetic user; after a call before a fork, the child processes share the
-    functions that were compiled."""
+    """Return the first segment of a synthetic user; if this is called before a fork, the child processes share the
+    compiled functions."""
     return next(user_segments(SyntheticUser(0), NOISE))
 
 
