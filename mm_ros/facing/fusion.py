@@ -253,8 +253,8 @@ class FusionStage:
                 self._filter.correct(facing, predicted, sigma, biased=False)
 
     def _facing_of(self, tracker: MountedTracker, rotation: F64, predicted: float, dt: float) -> float:
-        """Return the facing [rad] that a body tracker measures. If the calibration has no mounting of this tracker, the
-        yaw of the mounting is learned.
+        """Return the facing [rad] that a body tracker measures. If the calibration does not state how this tracker is
+        rotated on the body, its yaw on the body is learned.
         """
         mounting = self.calibration.mountings.get(ROLES[tracker.role])
         if mounting is None:

@@ -355,8 +355,8 @@ class Follower:
         s = self.settings
         speed = np.minimum(self._speed, s.joint_speed)
         gain, a = s.joint_acceleration * dt, s.joint_acceleration
-        # A joint must be able to stop before its limit, so its speed v must satisfy v² ≤ 2 a (limit − angle). Because
-        # the speed changes only once per time step dt, the permitted v is slightly lower.
+        # A joint must be able to stop before its limit, so its speed v must satisfy v² ≤ 2 a (limit − angle). The speed
+        # changes only once per time step dt, so the maximum speed is slightly lower than √(2 a (limit − angle)).
         to_high, to_low = (np.maximum(d, 0.0) for d in (high - self._angles, self._angles - low))
         fast_up = np.minimum(speed, np.sqrt(gain * gain / 4 + 2 * a * to_high) - gain / 2)
         fast_down = np.minimum(speed, np.sqrt(gain * gain / 4 + 2 * a * to_low) - gain / 2)

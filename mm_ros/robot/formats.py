@@ -39,8 +39,8 @@ def _refuse(figure: Figure, names: Sequence[str], receiver: str) -> tuple[str, .
 
 
 def limb_order(figure: Figure, receiver: str = "this format") -> tuple[str, ...]:
-    """Return the joint names in the order left leg, right leg, waist, left arm, right arm. The joints of each limb are
-    listed from the trunk outward."""
+    """Return the joint names in the order left leg, right leg, waist, left arm, right arm. The order of the joints
+    within each limb is from the trunk outward."""
     chains = figure.roles.chains
     legs = [f"{s}_{p}" for s in ("left", "right") for p in ("upper_leg", "lower_leg", "foot")]
     arms = [f"{s}_{p}" for s in ("left", "right") for p in ("shoulder", "upper_arm", "lower_arm", "hand")]

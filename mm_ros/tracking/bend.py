@@ -43,8 +43,8 @@ PITCH_HALFLIFE_S, HANDS_HALFLIFE_S, UNSEEN_HALFLIFE_S = 0.12, 0.2, 1.0
 ON_THE_BACK_PITCH, ON_THE_BACK_RATIO = -0.35, 0.55
 ON_THE_BACK_HALFLIFE_S = 0.1
 
-# The user sits if the head stays at the height of a chair, behind the place where the head was last upright. In a
-# squat, the head stays above the feet. `LOWEST_SEAT` to `UPRIGHT` are head height / standing height.
+# The user sits if the head stays at the height of a chair, behind the place where the head was last upright. A squat is
+# not sitting, because the head stays above the feet. `LOWEST_SEAT` to `UPRIGHT` are head height / standing height.
 LOWEST_SEAT, HIGHEST_SEAT, STOOD_UP = 0.55, 0.78, 0.86
 UPRIGHT, SEAT_BEHIND_M = 0.93, 0.08
 CALM_SPEED, CALM_S, SPEED_HALFLIFE_S, SEATED_HALFLIFE_S = 0.2, 1.5, 0.15, 0.2  # m/s, s

@@ -115,7 +115,7 @@ def compare(
     for k in range(DELAYS):
         then = t - FIRST_S - k * STEP_S
         if then > times[newest] or not at_time(times, rows, newest, count, then, row):
-            compared_s[k] = 0.0  # no tracker sample at this delay, so its comparison starts anew
+            compared_s[k] = 0.0  # the comparison restarts, because no tracker sample has this delay
             continue
         compared_s[k] += dt
         signals(row, own)
