@@ -17,8 +17,8 @@ PREFIX = "band_"
 
 
 class BandChoice:
-    """Height bands of a database. The borders of the bands come from the build options of the database, or otherwise
-    from the head heights of its frames."""
+    """Height bands (ranges of head height) of a database. The borders of the bands come from the build options of the
+    database, or otherwise from the head heights of its frames."""
 
     def __init__(self, database: MotionDatabase):
         ratio, tags = np.asarray(database.head_height_ratio), np.asarray(database.tags)

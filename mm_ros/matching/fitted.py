@@ -54,8 +54,8 @@ SAME_WEIGHTS = 0.999
 
 LOOP_SPEEDS = (0.0, 1.2, 2.8)  # Desired speeds of the state machine's loops for standing, walking and running [m/s].
 LOOP_BORDERS, LOOP_HYSTERESIS = (0.3, 2.0), 0.1  # Speeds at which walk and run begin, and their hysteresis [m/s].
-CROSS_FADE_S = 0.25  # Duration of the blend from one loop to the next.
+CROSS_FADE_S = 0.25  # Duration of the blend from one loop of the state machine to the next.
 # Weights of a loop's speed error [per m/s] and of its difference from the usual posture [per m] in the cost of a loop.
 SPEED_COST, DISSIMILARITY_COST = 20.0, 50.0
-SHORTEST_LOOP_S, LONGEST_LOOP_S = 0.7, 2.5  # Minimum and maximum duration of a loop.
+SHORTEST_LOOP_S, LONGEST_LOOP_S = 0.7, 2.5  # Minimum and maximum duration of the state machine's loops.
 LOOP_TURN = 0.15  # A loop's turn rate adds to its cost only above `LOOP_TURN` [rad/s].

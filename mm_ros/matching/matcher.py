@@ -43,7 +43,7 @@ class MatcherSettings(RootControlSettings):
     )
     search_structure: str = setting(
         DEFAULT,
-        "Data structure with which the database is searched. All data structures find the same frame.",
+        "Data structure with which the database is searched; all data structures find the same frame.",
         choices=STRUCTURES,
     )
     model: str = setting(
@@ -243,7 +243,7 @@ class MatcherStage:
 
     @settings.setter
     def settings(self, settings: MatcherSettings) -> None:
-        """Use other `settings` from the next step on."""
+        """Use other settings of the matcher from the next step on."""
         if _source_of(settings) != _source_of(self._settings):
             self.change(settings, self.database, self.learned)
             return
@@ -293,8 +293,8 @@ class MatcherStage:
         self._due = self._due or reason
 
     def _change_of(self, settings: MatcherSettings, database: MotionDatabase, learned: LearnedNetworks | None) -> str:
-        """Return text for `Match.reason` on whether the engine, the model or the database was changed. The model is
-        checked before the database, because a new model also changes the database."""
+        """Return the text for `Match.reason` that names what was changed: the engine, the model or the database. The
+        model is checked before the database, because a new model also changes the database."""
         if settings.engine != self._settings.engine:
             return "engine"
         if settings.engine == LEARNED and learned is not self.learned:
@@ -310,7 +310,7 @@ class MatcherStage:
         else:
             source = SearchSource(database, self.scale, settings.search_structure, settings.end_margin, weights)
         self._settings, self.learned, self.source = settings, learned, source
-        self._active = active  # settings, which may differ for steered trajectories
+        self._active = active  # settings for the present kind of trajectories (tracked or steered)
         self.database, self.weights, self.mask = database, weights, mask
         self.bands = BandChoice(database)
         self._masks: dict[tuple[str | None, int], Mask] = {}

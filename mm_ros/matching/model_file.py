@@ -37,7 +37,7 @@ NEEDED = ("kind", "version", "layout_hash", "layout", "skeleton_hash", "joint_na
 
 
 class LearnedModel:
-    """Networks of a model file. Each method call runs one of the networks for one frame."""
+    """Networks of the learned engine, read from a file. Each method call runs one of them for one frame."""
 
     def __init__(self, path: Path | str = "") -> None:
         self.path = Path(path) if path else DEFAULT_MODEL
@@ -74,7 +74,7 @@ class LearnedModel:
         return out
 
     def pose(self, state: F32) -> F32:
-        """Return the pose vector of a state."""
+        """Return the pose vector that the decompressor computes from a state."""
         self._state[0] = state
         out: F32 = self._run(["pose"])[0][0]
         return out
@@ -98,7 +98,7 @@ class LearnedModel:
     def _run(self, outputs: list[str]) -> list[Any]:
         try:
             found: list[Any] = self._session.run(outputs, {"state": self._state, "query": self._query}, self._options)
-        except Exception as error:  # The exception classes of onnxruntime are not public.
+        except Exception as error:  # onnxruntime has no public exception classes.
             raise MmRosError(f"{self.path} cannot be run: {str(error).splitlines()[0][:200]}") from error
         for name, values in zip(outputs, found, strict=True):
             if values.shape != self._shapes[name] or values.dtype != np.float32:

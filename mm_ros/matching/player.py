@@ -86,7 +86,7 @@ def _root_velocity(velocities: Any, angular: Any, row: int, scale: Any, out: Any
 
 
 class Player:
-    """Player of the clips of a database. Playback stops at the last frame of a clip."""
+    """Player that interpolates the clips of a database. Playback stops at the last frame of a clip."""
 
     def __init__(self, database: MotionDatabase, scale: float):
         self.database, self.scale = database, scale

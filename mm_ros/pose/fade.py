@@ -54,7 +54,7 @@ STRAIGHTEST = 0.999  # Maximum distance from shoulder to hand or from hip to foo
 FASTEST = 5.0
 # Maximum decay rate of the offset of a fade: `PEAK` times the initial value per half-life.
 PEAK = 2.0 * math.log(2.0) / math.e
-LONGEST_STEP_S = 0.05  # Maximum time step of the decay; a longer one would end the fade at once.
+LONGEST_STEP_S = 0.05  # Maximum time step of a fade; a longer step would end the fade at once.
 
 
 class FadeIn:
@@ -80,7 +80,7 @@ class FadeIn:
         self, pose: AvatarPose, dt: float, travels: bool = False, gap: bool = False, wait: bool = False,
         held: Sequence[bool] = (False, False, False),
     ) -> AvatarPose:  # fmt: skip
-        """Add the remaining offset to `pose`, and start a new fade if the avatar would leap.
+        """Return `pose` with the remaining offset of the fade, and start a new fade if the avatar would leap.
 
         `travels` is true if the avatar leaps because the user moved the play space; this leap is not faded. `gap` is
         true if poses were missing or time jumped back, so that the trackers may leap. If `wait` is true and the last

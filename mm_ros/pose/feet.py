@@ -37,7 +37,7 @@ LOCK_HEIGHT = 0.06
 # A released foot is not locked again for the time `RELOCK_COOLDOWN_S`, because the new lock would be released at once.
 RELOCK_COOLDOWN_S = 0.12
 TOE_TIP = 0.07  # Distance from the toe joint to the tip of the toes [m].
-HEEL_RAISE_LIMIT, STEEPEST_FOOT = 0.9, 1.1  # Limits of the added heel raise and of the total foot pitch [rad].
+HEEL_RAISE_LIMIT, STEEPEST_FOOT = 0.9, 1.1  # Maximum angles of the raised heel and of the foot's pitch [rad].
 # The heel rises ever more slowly within `HEEL_RAISE_ZONE` [rad] of its limit, because an abrupt stop would jerk the
 # ankle.
 HEEL_RAISE_ZONE = 0.3
@@ -126,8 +126,8 @@ def place_foot(
 
     `toe_matched` is the desired position of the toe joint, whose z is the height above the ground. `foot` and `toes`
     are the desired rotations of foot and toes. `guessed` is 1 without a tracker on this foot, and 0 when a tracker
-    determines the foot. `stays` is the certainty, from 0 to 1, that the user's foot stands. A foot that certainly
-    stands (1) is released only at twice the usual distance and turn (1 + `STAYS_LONGER`).
+    determines the foot's pose. `stays` is the certainty, from 0 to 1, that the user's foot stands. A foot that
+    certainly stands (1) is released only at twice the usual distance and turn (1 + `STAYS_LONGER`).
     """
     rest_toe = feet.rest[side, 0]
     lift = toe_matched[2] - rest_toe

@@ -34,14 +34,14 @@ CRAWLING_LEAN = 1.0
 KNEELS_S = 1.5  # A user kneels if the hips are low and calm for the time `KNEELS_S`, because a squat is shorter.
 # If the head is lowered by `BEND_FULL` times its standing height, the avatar's trunk gets the whole estimated lean.
 BEND_FULL = 0.05
-LEGS_HALFLIFE_S = 0.15  # Half-life with which the legs change their posture.
+LEGS_HALFLIFE_S = 0.15  # Half-life with which the avatar's legs change between standing, sitting, kneeling and lying.
 # The feet of a sitting, kneeling or lying avatar stay in place within `FEET_SLACK_M` of their target.
 FEET_HALFLIFE_S, FEET_SLACK_M = 0.2, 0.05
 # The pelvis pitches by `HIPS_SHARE` of the trunk's lean until the body lies, and the spine bends by the rest.
 HIPS_SHARE = 0.5
 # Heights of the knee and of the ankle above the floor of a user who kneels or lies [m].
 KNEE_ON_FLOOR, KNEELING_ANKLE, LYING_ANKLE = 0.06, 0.085, 0.10
-KNEELING_PITCH, PRONE_PITCH, SUPINE_PITCH = 1.35, 1.2, -1.2  # Pitch of the foot [rad], positive if the toes point down.
+KNEELING_PITCH, PRONE_PITCH, SUPINE_PITCH = 1.35, 1.2, -1.2  # Pitch of the foot [rad]; toes down: positive.
 LEG_M = 0.82  # Leg length for which the heights of knee and ankle above are given.
 TURNED_OVER = 3.0  # Factor by which the legs of a lying user turn over faster than the trunk.
 
@@ -143,8 +143,8 @@ class LowPosture:
 
 @njit
 def bend_trunk(body: Any, low: Any) -> None:
-    """Pitch pelvis and spine until the line from hips to head has the estimated lean. The spine of a lying
-    body stays straight."""
+    """Pitch pelvis and spine until the line from hips to head has the estimated lean. While the user lies, the avatar's
+    spine stays straight."""
     lean, weight = low.lean[0], low.lean[1]
     share = HIPS_SHARE + (1.0 - HIPS_SHARE) * low.legs[2]
     root = quat.get4(body.room_rotations, 0)

@@ -60,7 +60,7 @@ SITTING_UP_HALFLIFE_S, SITTING_DOWN_HALFLIFE_S = 0.5, 20.0
 
 
 class PostStage:
-    """Pose stage of one avatar. The `skeleton` must already have the user's size."""
+    """Pose stage of one avatar, which corrects the matched pose. The `skeleton` must already have the user's size."""
 
     def __init__(
         self, settings: PostSettings, skeleton: Skeleton, calibration: Calibration, floor: Floor | None = None,

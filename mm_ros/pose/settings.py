@@ -73,8 +73,8 @@ class PostSettings(Settings):
              "weight to uncertain estimates of the feet",
         "m", 0.01, 10.0,
     )
-    head: bool = setting(True, "Put the head on the headset")
-    hands: bool = setting(True, "Put the hands on the controllers")
+    head: bool = setting(True, "Put the avatar's head on the headset")
+    hands: bool = setting(True, "Put the avatar's hands on the controllers")
     extra_trackers: bool = setting(True, "Follow the body trackers whose mounting was measured")
     hips_reach: float = setting(
         0.3,

@@ -44,7 +44,7 @@ TRACKED_CONTACT = 0.5  # A foot with a tracker touches down when its probability
 
 
 class StepModel(Protocol):
-    """Step network, which runs once in 1/60 s.
+    """Step network (recurrent), which is run 60 times per second.
 
     The network maps inputs (1, INPUTS) float32 and its state to outputs (1, OUTPUTS) float32 and its new state.
     """
@@ -146,7 +146,7 @@ class StepStage:
         self._camera.watch(landmarks)
 
     def step(self, frame: TrackerFrame, facing: BodyOrientation | None = None) -> StepEstimate | None:
-        """Estimate the user's feet for one tracker frame.
+        """Return the estimate of the user's feet for one tracker frame.
 
         Without a network, while the headset is lost, and for a late or duplicate frame, `step` returns None. The
         landmarks of a camera correct the feet only if the user's `facing` is given.

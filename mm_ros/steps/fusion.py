@@ -79,7 +79,7 @@ class CameraFeet:
         self._missing: F64 | None = None  # (3,) smoothed correction of the vector between ankles, in facing axes [m]
 
     def watch(self, seen: Landmarks) -> None:
-        """Add the landmarks of one camera image. Images in which the legs are hidden are ignored."""
+        """Add the body landmarks of one camera image. Images in which the legs are hidden are ignored."""
         if self._image_ns is not None and seen.stamp_ns <= self._image_ns:
             self.clear()
         apart = None

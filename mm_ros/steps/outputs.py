@@ -1,4 +1,4 @@
-"""Order of the step network's outputs."""
+"""Indices of the numbers that the step network returns."""
 
 MOVES, CONTACT, EVENT = 0, 1, 2  # indices of the log odds that a foot moves, stands and touches down
 # Ankle position relative to the point on the floor below the headset, in heading axes, divided by the standing height.

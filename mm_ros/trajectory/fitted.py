@@ -30,4 +30,4 @@ DOUBT = 0.06  # amount of data [m² rad²/s] at which half of the learned correc
 # half-lives of the data from which a correction of the bend is learned: while the user walks bent, and upright
 EVIDENCE_HALFLIFE_S, UPRIGHT_HALFLIFE_S = 60.0, 10.0
 FOLLOW_HALFLIFE_S = 1.0  # half-life with which the applied correction of the bend follows the learned correction
-LARGEST_CHANGE = 0.8  # maximum correction of the bend, as a share of the estimated bend
+LARGEST_CHANGE = 0.8  # maximum correction of the user's estimated bend, as a share of the bend

@@ -393,7 +393,7 @@ def _ramp(x: float, low: float, high: float) -> float:
 
 
 def _check(trackers: TrackerFrame, facing: BodyOrientation) -> None:
-    """Raise an error if a tracker or the facing is not finite, because a NaN would stay in the springs for ever."""
+    """Raise an error if a tracker or the facing is not finite, because a NaN would stay in the smoothed values."""
     check_trackers(trackers, (HEAD_ROLE, WAIST_ROLE))
     if not math.isfinite(facing.yaw + facing.sigma):
         raise MmRosError(f"facing from '{facing.source}' is not finite: {facing.yaw}, sigma {facing.sigma}")

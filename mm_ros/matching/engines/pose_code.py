@@ -1,4 +1,4 @@
-"""Convert poses to pose vectors and back. A pose vector is the output of the decompressor network for one frame.
+"""Convert poses to pose vectors and vice versa. A pose vector is the output of the decompressor for one frame.
 
 A pose vector contains the rotations of the joints, the position of the hips, the velocity of the root in root axes, and
 the contacts of both feet. A rotation is stored as the first two columns of its matrix. The positions of the other

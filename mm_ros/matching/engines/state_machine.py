@@ -1,6 +1,6 @@
 """Engine "state_machine": blend between three loops for standing, walking and running.
 
-Motion matching is compared with this simple engine.
+The engine "state_machine" is a simple method with which motion matching is compared.
 """
 
 from __future__ import annotations

@@ -115,8 +115,8 @@ class QuerySampler:
         )
 
     def pool(self, index: int, count: int) -> Questions:
-        """Draw `count` queries and search for their answers. The same `index` always gives the same queries, so that
-        the training can stop and resume."""
+        """Draw `count` random queries, and search the frames that answer these queries. The same `index` always gives
+        the same queries, so that the training can stop and resume."""
         rng = np.random.default_rng([self.seed, 77, index])
         rows = self.rows.draw(count, rng)
         queries = self._queries(rows, rng)

@@ -32,7 +32,7 @@ from mm_ros.matching.training.pose import PoseNetworks, PoseTask, all_latents
 from mm_ros.motion.database import MotionDatabase
 
 STAGES = ("pose", "stepper", "projector")
-SAVE_EVERY_S = 60.0  # Time between two checkpoints of a training.
+SAVE_EVERY_S = 60.0  # Time between two checkpoints, from which an interrupted training continues.
 TELL_EVERY_S = 15.0  # Time between two lines of progress output.
 WARM_STEPS = 100
 
@@ -94,7 +94,7 @@ class Trained:
 
 
 class Training:
-    """Training of the networks, stage by stage.
+    """Training of the learned engine's networks in three stages.
 
     Random numbers depend only on seed, stage and step, so that an interrupted training gives the same result as one
     without an interruption.

@@ -86,7 +86,7 @@ class Window:
 def window(
     sources: Sequence[Source], weights: F64, ticks: int, how: Augmentation, rng: np.random.Generator
 ) -> Window:
-    """Make a random window of motion. `weights` contains the probability with which each source of motion is drawn."""
+    """Make a randomly changed window of motion. `weights` contains the probability with which each source is drawn."""
     source = sources[int(rng.choice(len(sources), p=weights))]
     c, valid = _cut(source, ticks, how, rng)
     height = source.height

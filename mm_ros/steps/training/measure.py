@@ -98,7 +98,7 @@ def _figure(x: float) -> float:
 
 
 def estimated(model: OnnxModel, channels: F64, height: float) -> tuple[F64, list[F64], F64]:
-    """Run the step network on `channels` (T, CHANNELS).
+    """Run the step network on the tracker data `channels` (T, CHANNELS) of one clip.
 
     Return the ankles (T, 2, 3) in the room, the touchdown times of both feet [s], and the probabilities (T, 2) that
     each foot moves.

@@ -112,7 +112,7 @@ def metadata_of(
     network: StepNetwork, options: TrainOptions, sources: Sequence[Source], left_out: Sequence[str], credit: str,
     figures: dict[str, Any],
 ) -> dict[str, str]:  # fmt: skip
-    """Make the metadata of the ONNX file. All metadata values are text, as the ONNX format requires."""
+    """Make the metadata of the step network's ONNX file. All metadata values are text, as the ONNX format requires."""
     return {
         "kind": "steps",
         "version": str(VERSION),
