@@ -37,10 +37,10 @@ TWIST = 0.05  # standard deviation of the angle between hips and shoulders of a 
 NOISE_LASTS_S = 0.4  # correlation time of the position error of a landmark
 TURN_LASTS_S = 2.0  # twice the correlation time of an error that turns all landmarks of the body together
 NOISE_HALFLIFE_S = 6.0  # half-life of the average that measures the noise of the landmarks
-NOISE_PRIOR_S = 1.0  # duration of an observation that has the same weight as the assumed noise `NOISE_START`
-# noise of a landmark [m] along the line of sight, across it and in height: the assumed noise, and its limits
+NOISE_PRIOR_S = 1.0  # duration of an observation that has the same weight as the start value `NOISE_START`
+# standard deviation of a landmark [m] along the line of sight, across it and in height: start value, minimum, maximum
 NOISE_START, NOISE_FLOOR, NOISE_CEILING = (0.08, 0.04, 0.04), (0.015, 0.008, 0.008), (0.20, 0.12, 0.12)
-# error that turns all landmarks of a picture together [rad]: the assumed error, and its limits
+# standard deviation of the yaw error that all landmarks of a picture share [rad]: start value, minimum, maximum
 TURN_START, TURN_FLOOR, TURN_CEILING = 0.08, 0.02, 0.4
 # The fit of yaw and shift makes the squared residuals (depth, lateral, height) smaller; these factors correct them.
 LOST_TO_FIT = np.array([2.0, 2.0, 1.5])

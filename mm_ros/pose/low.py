@@ -49,7 +49,7 @@ SIT, KNEEL, LIE = range(3)
 
 
 class Low(NamedTuple):
-    """Posture of a user who bends, sits, kneels or lies in one step, and the positions of the feet in this posture."""
+    """Posture of a user who bends, sits, kneels or lies, and positions of the feet, estimated for one time step."""
 
     # (3,) lean of the trunk [rad], negative if the user lies on the back; weight of this lean; and the side on which
     # the user lies, from 1 (on the front) to −1 (on the back)
@@ -99,7 +99,7 @@ class LowPosture:
             return self.low
         height = head[2] - ground
         self._bend.step(dt, frame, height, self._standing, yaw)
-        # While the user lies down on the back, the lean passes through 0, because a person sits before lying down.
+        # When the user lies down on the back, the lean changes from forward through 0 (upright trunk) to backward.
         cosine = math.cos(self._bend.on_back * math.acos(self._bend.cosine()))
         lying = self._lean(height, LOWEST_HIPS, cosine)
         hips = (height - self._length * math.cos(lying)) / self._hips

@@ -142,7 +142,7 @@ def _legs_and_arms(tree: Tree) -> tuple[Pair | None, Pair | None]:
         return (low, None) if _is_leg(tree, low) else (None, low)
     arms = max(others, key=lambda p: (_limb_words(tree, p) == "arm", _start_height(tree, p)))
     if _limb_words(tree, low) == "arm" and _limb_words(tree, arms) != "leg":
-        return None, low  # By their names, the lowest limbs are arms; the pair above may be the robot's eyes.
+        return None, low  # By the joint names, the lowest limbs are arms; without legs, a pair above may be eyes.
     if _start_height(tree, arms) < _start_height(tree, low):
         return (low, None) if _is_leg(tree, low) else (None, low)
     return low, arms

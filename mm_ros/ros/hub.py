@@ -37,8 +37,8 @@ class Hub:
         self._wires: dict[str, Wire] = {}
 
     def hand(self, outlet: Outlet, value: Any) -> None:
-        """Deliver data to all subscriptions of the topic of `outlet`. If one of these subscriptions is receiving data
-        at this time, the new data are queued and delivered afterwards."""
+        """Deliver data to all subscriptions of the topic of `outlet`. If the hub is delivering other data at this
+        time, no matter of which topic, the new data are queued and delivered afterwards."""
         self._later.append((outlet, value))
         inlets = self.inlets.get(outlet.name, ())
         if outlet.wire is None:

@@ -75,7 +75,7 @@ def _too_big(compressed: int, size: int) -> TooBigError:
 
 
 class _BoundedZstd:
-    """Replacement for the zstd module of rosbags, which limits the size of decompressed data."""
+    """Zstd module that limits the size of decompressed data, and replaces the zstd module that rosbags uses."""
 
     ZstdError = zstd.ZstdError
     compress = staticmethod(zstd.compress)

@@ -26,9 +26,9 @@ HIPS_TO_HEAD = 0.40  # length from the hips to the head joint, as a share of the
 BENT_FROM = 0.035  # smaller drops of the head do not count as bending, because the head also drops in a walk
 SOFT = 0.04  # If the head drops by `SOFT`, half of the drop counts as bending; of a deeper drop, a larger share counts.
 LARGEST_DROP = 0.9  # maximum drop of the head, as a share of the standing height
-# Weights of the logistic function for the share of the back. Its inputs are 1, the downward pitch of the head [rad],
-# the drop of the head, the product of pitch and drop, the position of the hands forward of the head, above the head,
-# and both positions times the drop. The weights were fitted to skeletons with corrected proportions, because the head
+# Weights of the eight inputs of the logistic function for the share of the bent back: 1, the downward pitch of the head
+# [rad], the drop of the head, the product of pitch and drop, the distances of the hands forward of and above the head,
+# and both distances times the drop. The weights were fitted to skeletons with corrected proportions, because the head
 # joint in CMU's files is 11 cm too low. The CMU database contains hardly any squats or lunges, so synthetic users have
 # half of the weight in the fit (benchmarks/2026-11-pose.md). People nod and hold things, so the fit adds noise with a
 # standard deviation of 0.2 rad to the pitch, and of 0.08 of the standing height to the positions of the hands.

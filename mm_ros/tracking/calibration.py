@@ -329,8 +329,8 @@ class Calibrator:
         return height + SEATED_TO_STANDING if self.settings.posture == "seated" else height
 
     def _measure_automatically(self) -> None:
-        """Measure the height of the user from the distribution of head heights. A user's height that was measured by
-        request is kept until another person may wear the headset."""
+        """Measure the height of the user from the distribution of head heights. A height that was measured by
+        request, or was read from a file, is kept until a gap after which another person may wear the headset."""
         highest = math.inf if self._floor_assumed else self.current.floor_height + HIGHEST
         found = self._heights.estimate(highest)
         if found is None:

@@ -127,7 +127,7 @@ class Devices(NamedTuple):
     q: F64  # (R, 4)
     v: F64  # (R, 3)
     w: F64  # (R, 3)
-    raw_p: F64  # (R, 3) position in the last raw pose, accepted or not
+    raw_p: F64  # (R, 3) position in the last valid raw pose, even if it was refused as out of reach or as a jump
     raw_q: F64  # (R, 4)
     off_p: F64  # (R, 3) difference between the output and the raw pose during a blend
     off_q: F64  # (R, 4)

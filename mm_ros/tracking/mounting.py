@@ -56,7 +56,7 @@ T_POSE_WEIGHT, STAND_WEIGHT, WALK_WEIGHT = 4.0, 0.5, 0.2
 LOOSE_WEIGHT = 0.15
 # total weight from which a mounting is used, and from which a device that differs from its mounting has slipped
 FIRST, SURE = 0.05, 0.4
-STORED_WEIGHT = 1.0  # weight of a mounting from the file of the user
+STORED_WEIGHT = 1.0  # weight of a mounting from the user's file, when new observations are averaged with it
 # limits of the differences in tilt [rad], position [m] and yaw [rad] between a still device and its mounting; a device
 # beyond a limit has slipped
 CARRIED_OVER_RAD, CARRIED_OVER_M, TURNED_RAD = 0.45, 0.10, 1.2

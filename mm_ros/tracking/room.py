@@ -81,7 +81,7 @@ class Room:
         frame.epoch += self._epochs
         if self._plain and not self._has_moved:
             return frame
-        # The `new_from_old` of the source is in the axes of the source, and is converted to the axes of the map frame.
+        # `new_from_old` is the source's transform from its old to its new play space; convert it to map axes.
         inside = frame.new_from_old
         if not self._plain:
             if (inside != _IDENTITY).any():

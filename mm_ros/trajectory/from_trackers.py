@@ -70,8 +70,8 @@ class TrajectorySettings(Settings):
              "less sway of the head is predicted.", "", 0.0, 1.0
     )
     lateral_halflife: float = setting(
-        0.8, "Half-life of the slow average of the lateral velocity, whose share is `lateral`; with a larger half-life "
-             "sidesteps are predicted later.", "s", 0.01, 5.0
+        0.8, "Half-life of the average lateral velocity, which has the share `lateral` in the predicted lateral "
+             "velocity; with a larger half-life sidesteps are predicted later.", "s", 0.01, 5.0
     )
     learned_ahead: float = setting(
         1.0, "Maximum share of the step network in the predicted positions; the share is smaller where the network is "
@@ -120,8 +120,9 @@ class TrajectorySettings(Settings):
 Numbers = namedtuple("Numbers", tuple(TrajectorySettings.specs()))  # type: ignore[misc]  # the settings for the kernels
 
 # Indices of the values in the array `m`, the memory of `TrajectoryStage`; a pair (x, y) has the index of its x. `HEAD`
-# is the centre of the head, and `STOOD` the place where the hips last stood. `SLOW` is the velocity averaged over about
-# 0.2 s, `ACROSS` the lateral velocity averaged over about 0.8 s, and `BLENDED` the waist tracker's weight (0 to 1).
+# is the centre of the head, and `BLENDED` the waist tracker's weight (0 to 1). `STOOD` is the smoothed position of the
+# hips (half-life `still_halflife`), `SLOW` the smoothed velocity (`trend_halflife`), and `ACROSS` the smoothed lateral
+# velocity (`lateral_halflife`).
 HEAD, STOOD, VELOCITY, ACCELERATION, SLOW, WAIST = range(0, 12, 2)
 ACROSS, YAW, YAW_RATE, TURN, HEIGHT_RATIO, BLENDED, MEMORY = range(12, 19)
 
@@ -326,7 +327,7 @@ def _predict(
     """
     s = s[0]
     x, y = _position(m, lean)
-    # The smoothing delays the velocity, and the acceleration compensates the delay.
+    # The smoothing delays the velocity, and the estimated acceleration is used to compensate for this delay.
     lead = s.lead * s.velocity_halflife / math.log(2.0)
     vx, vy = m[VELOCITY] + lead * m[ACCELERATION], m[VELOCITY + 1] + lead * m[ACCELERATION + 1]
     # An uncertain facing is smoothed with a longer delay, but only the delay of a certain facing is compensated,

@@ -52,8 +52,7 @@ def at_time(times: F64, rows: F64, newest: int, count: int, t: float, out: F64) 
 
 class TrackerHistory:
     """Stores positions of nose and wrists by the trackers, predicted facings, and rotations of the devices for about
-    one second.
-    """
+    one second."""
 
     def __init__(self) -> None:
         self.times, self.rows = np.zeros(KEPT), np.zeros((KEPT, COLUMNS))
@@ -109,7 +108,7 @@ def compare(
     camera: F64, usable: NDArray[np.bool_], times: F64, rows: F64, newest: int, count: int, t: float,
     dt: float, means: F64, spreads: F64, compared_s: F64,
 ) -> None:  # fmt: skip
-    """Update the mean and variance of the differences between the signals of camera and trackers at every delay."""
+    """Update mean and variance of the difference between camera and trackers, for each signal and possible delay."""
     row, own = np.empty(rows.shape[1]), np.empty(SIGNALS)
     keep_mean, keep_spread = 0.5 ** (dt / fitted.MEAN_HALFLIFE_S), 0.5 ** (dt / fitted.SPREAD_HALFLIFE_S)
     for k in range(DELAYS):

@@ -1,4 +1,4 @@
-"""Convert a mask of height band and tags to the condition vector of the projector network."""
+"""Convert the condition of a search on height band and tags (`Mask`) to an input vector of the projector network."""
 
 from __future__ import annotations
 

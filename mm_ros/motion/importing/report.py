@@ -50,7 +50,7 @@ def short_report(found: Import) -> str:
 
 
 def with_remarks(found: Import, remarks: Mapping[str, Sequence[Assumption]]) -> None:
-    """Add the notes about each file from the construction of the database to those from its import."""
+    """Append `remarks`, the notes of each file from the construction of the database, to its notes from the import."""
     found.files = [replace(f, notes=(*f.notes, *remarks.get(f.path, ()))) for f in found.files]
 
 

@@ -54,7 +54,7 @@ BODIES = (("pose", "body"), ("truth", "truth"), ("matched_pose", "matched"))
 REPORT_S, LOOK_S = 0.25, 1.0
 KEPT_TRUTHS = 100
 GONE_S = 3.0  # The page removes an avatar that has had neither topics nor messages for 3 s.
-REST = 0.75  # After 75 % of the time between two frames, the node waits for the next pose.
+REST = 0.75  # 75 % of a frame's duration after the last frame, the node begins to wait for a pose to draw.
 SILENT_S = 0.5  # The node does not wait for poses of an avatar that has sent nothing for 0.5 s.
 
 
@@ -262,8 +262,7 @@ class Viewer(AvatarNode):
     # ---- drawing
 
     def _tick(self) -> None:
-        """Draw a frame of the page just after a pose has arrived, when the other nodes are idle until the next sample.
-        """
+        """Draw a frame of the page just after a pose has arrived, while the other nodes are idle."""
         self._act()
         self._settings.tick()
         self._notice_browsers()

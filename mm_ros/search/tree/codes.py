@@ -1,7 +1,8 @@
 """Quantization of features to 16-bit integers, called codes.
 
 With the usual weights, a difference of one code has the same cost in every feature column, so that the search can add
-the squared differences of all columns as integers. For other weights, the search multiplies each column by a factor.
+the squared differences of all columns as integers. For a query with other weights, the search multiplies the
+squared differences of each column by a factor that follows from these weights.
 """
 
 from __future__ import annotations

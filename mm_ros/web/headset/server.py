@@ -444,8 +444,8 @@ class HeadsetServer:
                 self._send_pose(page, pose, now_ns)
 
     def _grant(self, page: Page, now_ns: int) -> None:
-        """Answer the request of a page without tracked headset: send the newest pose, or the next pose if it has the
-        newest."""
+        """Answer a page that requests a pose and whose headset is not tracked: send the newest pose, or the next pose
+        if the page already has the newest."""
         page.credit = min(page.credit + 1, UNDER_WAY)
         if self._pose is not None and page.sent is not self._pose:
             self._send_pose(page, self._pose, now_ns)
