@@ -28,6 +28,7 @@ from mm_ros.body.types import (
 )
 from mm_ros.maths import rotations as rot
 from mm_ros.maths.jit import njit
+from mm_ros.maths.springs import decay
 from mm_ros.steps import inputs as si
 from mm_ros.steps import outputs as so
 from mm_ros.steps.fusion import CameraFeet, FootTrackers
@@ -38,8 +39,9 @@ REFRACTORY_S = 0.25  # Minimum time between two reported touchdowns of the same 
 # A foot counts as lifted when its probability of standing is below `RELEASED` times the setting
 # `touchdown_threshold`.
 RELEASED = 0.6
-# Half-lives of the smoothed ankle positions: for a standing foot, and for a moving foot.
-STANDING_HALFLIFE_S, MOVING_HALFLIFE_S = 0.25, 0.05
+# Half-lives of the smoothing of the ankle positions, for a foot that moves or has just landed, and for a standing foot.
+FOLLOW_HALFLIFE_S, STANDING_HALFLIFE_S = 0.025, 0.25
+HALFLIFE_GROWTH = 0.5  # Growth of this half-life after a landing [s/s].
 TRACKED_CONTACT = 0.5  # A foot with a tracker touches down when its probability of contact exceeds `TRACKED_CONTACT`.
 
 
@@ -137,6 +139,7 @@ class StepStage:
         self._touchdowns = Touchdowns(self.settings.touchdown_threshold)
         # (2, 3) smoothed positions of both ankles at the last frame, before foot trackers corrected them
         self._places: F64 | None = None
+        self._rates, self._halflives = np.zeros((2, 3)), np.full(2, FOLLOW_HALFLIFE_S)  # see `settle`
         self._camera.clear()
         self._trackers.clear()
         self._tracked_touchdowns = Touchdowns(TRACKED_CONTACT)
@@ -174,6 +177,7 @@ class StepStage:
         si.carry_channels(self._at, x, y, z, yaw)
         if self._places is not None:
             self._places = rot.rotate(new_from_old[3:], self._places) + new_from_old[:3]
+            self._rates[:] = rot.rotate(new_from_old[3:], self._rates)
         self._trackers.carry(new_from_old[3:])
         si.carry_memory(self._memory, x, y, z, yaw, self.calibration.head_height)
 
@@ -208,7 +212,7 @@ class StepStage:
             self._camera.correct(frame.stamp_ns, numbers, float(facing.yaw))
         if self._places is None:
             self._places = numbers[:, 3:6].copy()
-        settle(self._places, numbers, dt)
+        settle(self._places, self._rates, self._halflives, numbers, dt)
         numbers[:, 1] = landed
         feet = FeetEstimate(numbers)
         self._trackers.correct(frame, self.calibration, feet, dt)
@@ -224,24 +228,25 @@ class StepStage:
 
 
 @njit
-def settle(places: F64, feet: F64, dt: float) -> None:
-    """Smooth the ankle positions of `feet` (2, 10) in place. `places` (2, 3) contains the smoothed ankle positions of
-    the last frame and is updated.
+def settle(places: F64, rates: F64, halflives: F64, feet: F64, dt: float) -> None:
+    """Smooth the ankles in `feet` (2, 10) in place.
 
-    The position of a moving foot is integrated from its velocity and corrected fast toward the network's position. The
-    position of a standing foot is corrected slowly.
+    The position of a foot is integrated from its estimated velocity and corrected by a critically damped spring toward
+    its estimated position. `places` (2, 3) are the ankles of the last frame, `rates` (2, 3) the velocities of their
+    correction. `halflives` (2,): the half-life grows while a foot stands, because its position is constant.
     """
     for foot in range(2):
         moves = feet[foot, 2]
         u = min(max((moves - 0.3) / 0.4, 0.0), 1.0)
         u = u * u * (3.0 - 2.0 * u)
-        halflife = STANDING_HALFLIFE_S + u * (MOVING_HALFLIFE_S - STANDING_HALFLIFE_S)
-        share = 1.0 - 0.5 ** (dt / halflife)
+        longest = STANDING_HALFLIFE_S + u * (FOLLOW_HALFLIFE_S - STANDING_HALFLIFE_S)
+        halflives[foot] = min(halflives[foot] + HALFLIFE_GROWTH * dt, longest)
         for i in range(3):
             feet[foot, 6 + i] *= u
-            led = places[foot, i] + feet[foot, 6 + i] * dt
-            places[foot, i] = led + share * (feet[foot, 3 + i] - led)
-            feet[foot, 3 + i] = places[foot, i]
+            behind = places[foot, i] + feet[foot, 6 + i] * dt - feet[foot, 3 + i]
+            behind, rates[foot, i] = decay(behind, rates[foot, i], halflives[foot], dt)
+            feet[foot, 3 + i] += behind
+            places[foot, i] = feet[foot, 3 + i]
 
 
 @njit

@@ -13,7 +13,7 @@ from mm_ros.evaluation.footfalls import SAME_EVENT_S, feet_of, pairs
 from mm_ros.maths import rotations as rot
 from mm_ros.motion.procedural.user import SyntheticUser
 from mm_ros.steps import outputs as so
-from mm_ros.steps.estimator import StepSettings, StepStage, Touchdowns
+from mm_ros.steps.estimator import FOLLOW_HALFLIFE_S, StepSettings, StepStage, Touchdowns, settle
 from mm_ros.steps.inputs import RATE, layout_hash
 from mm_ros.steps.model_file import load_step_model
 from mm_ros.tracking.calibration import from_skeleton
@@ -120,6 +120,37 @@ def test_a_foot_that_has_not_been_lifted_does_not_touch_down() -> None:
     said = [events.lands(0, p, k * 10**8) for k, p in enumerate(stands)]
     assert [k for k, lands in enumerate(said) if lands] == [5, 8, 11]
     assert not events.lands(0, 0.2, 1_200_000_000) and not events.lands(0, 0.9, 1_300_000_000)  # too soon
+
+
+def smoothed(goals: np.ndarray, velocity: float, moves: float, dt: float) -> np.ndarray:
+    """Positions (F,) of an ankle whose estimated positions are `goals` (F,), along one axis."""
+    places, rates = np.full((2, 3), goals[0] - velocity * dt), np.zeros((2, 3))
+    halflives, out = np.full(2, FOLLOW_HALFLIFE_S), []
+    for goal in goals:
+        feet = np.zeros((2, 10))
+        feet[:, 2], feet[:, 3:6], feet[:, 6:9] = moves, goal, velocity
+        settle(places, rates, halflives, feet, dt)
+        out.append(feet[0, 3])
+    return np.array(out)
+
+
+@pytest.mark.parametrize("dt", [1 / 30, 1 / 90])
+def test_a_moving_ankle_is_followed_without_lag(dt: float) -> None:
+    path = 1.2 * np.arange(0, 0.5, dt)
+    assert smoothed(path, 1.2, 1.0, dt) == pytest.approx(path, abs=1e-9)
+
+
+def test_a_leap_of_the_estimate_becomes_a_soft_start() -> None:
+    path = smoothed(np.repeat([0.0, 0.1], 30), 0.0, 1.0, 1 / 90)
+    assert np.abs(np.diff(path, 2)).max() < 0.015  # 0.027 with a filter of first order
+    assert path[-1] == pytest.approx(0.1, abs=1e-3)
+
+
+def test_the_place_of_a_standing_foot_becomes_calm() -> None:
+    noise = 0.02 * np.random.default_rng(3).normal(size=360)
+    path = smoothed(noise, 0.0, 0.0, 1 / 90)
+    assert path[180:].std() < 0.2 * noise.std()
+    assert path[180:].std() < 0.4 * smoothed(noise, 0.0, 1.0, 1 / 90)[180:].std()
 
 
 def test_a_room_that_turns_takes_the_feet_along() -> None:
