@@ -25,7 +25,8 @@ from mm_ros.body.types import AvatarPose
 
 NEWEST_S = 30.0  # A stored pose that is older than 30 s is ignored.
 WAIT_S = 1.5  # A restarted node waits at most WAIT_S for the subscribers of the killed process.
-SETTLED_S = 0.2  # After a restarted node has found all subscribers, it waits 0.2 s until they have found it.
+# After a restarted node has found all subscribers, it waits this long until they have found it [s].
+SETTLED_S = 0.4
 # Header of a slot: checksum of the rest of the slot, size, number of the pose, number of joints, time of writing, time
 # stamp, epoch, run, skeleton, and the numbers of subscribers of `pose` and of TF.
 _HEAD = struct.Struct("<IIIIqqIIQHH")
