@@ -298,17 +298,20 @@ def all_finite(tf: Any) -> bool:
     return bool(np.isfinite(values).all())
 
 
-def undeclared_leaps(poses: list[Any], most_m: float = 0.3) -> list[float]:
-    """Distances [m] above `most_m` by which a joint moved from one pose to the next of the same epoch and run."""
+def undeclared_leaps(poses: list[Any], most_m: float = 0.3, most_m_per_s: float = 0.0) -> list[float]:
+    """Distances [m] by which a joint moved from one pose to the next of the same epoch and run, if they are above
+    `most_m` and above `most_m_per_s` times the difference of the stamps (a busy machine leaves poses out)."""
     out, last = [], None
     for pose in map(avatar_pose_from_ros, poses):
         positions, rotations = pose.positions.astype(np.float64), pose.rotations.astype(np.float64)
         positions[0], rotations[0] = pose.root[:3], pose.root[3:]
         joints = rot.forward_kinematics(np.array(PARENTS), positions, rotations)[0]
         if last is not None and last[0] == (pose.epoch, pose.run):
-            out.append(float(np.linalg.norm(joints - last[1], axis=1).max()))
-        last = (pose.epoch, pose.run), joints
-    return [away for away in out if not away <= most_m]
+            away = float(np.linalg.norm(joints - last[1], axis=1).max())
+            if not away <= max(most_m, most_m_per_s * (pose.stamp_ns - last[2]) * 1e-9):
+                out.append(away)
+        last = (pose.epoch, pose.run), joints, pose.stamp_ns
+    return out
 
 
 def quiet_environment() -> None:

@@ -63,11 +63,16 @@ class Stage:
             self.states.publish(JointState(name=self.names, position=angles))
 
     def live(self) -> None:
+        """Release and press the deadman switch, again if the node missed the release between two ticks."""
         self.held = False
         assert self.until(lambda: not self.status().startswith(("live", "ramp", "stopping"))), self.status()
-        self.tick()
+        assert any(self.pressed() for _ in range(20)), (self.status(), self.process.said())
+
+    def pressed(self) -> bool:
+        self.held = False
+        self.until(lambda: False, 0.1)
         self.held = True
-        assert self.until(lambda: self.status() == "live"), (self.status(), self.process.said())
+        return self.until(lambda: self.status() == "live", 5.0)
 
     def until(self, done, seconds: float = PATIENCE_S) -> bool:
         stop = time.monotonic() + seconds
@@ -162,7 +167,9 @@ def test_faults_of_robot_and_trackers_stop_the_commands_smoothly(tmp_path):
             vars(stage).update(fault)
             if "order" in fault:  # this fault shows when the robot begins to move
                 stage.held = False
-                stage.until(lambda: False, 2.0)  # commands of the last stop are silent after 1 s
+                heard = -1
+                while heard != (heard := len(stage.client.received["joint_commands"])):
+                    stage.until(lambda: False, 1.5)  # the commands of the last stop end after 1 s
                 stage.client.received["joint_commands"].clear()
                 stage.measured, stage.held, sent = dict.fromkeys(NAMES, 0.1), True, 0
             assert stage.until(lambda says=says: says in stage.status() and stage.status().startswith("held")), (

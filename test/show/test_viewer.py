@@ -311,7 +311,7 @@ def test_the_page_shows_an_avatar_that_walks_and_serves_a_late_browser(server):
 
 def body_pixels(page, fits, seconds: float = PATIENCE_S) -> np.ndarray:
     """The avatar's pixels in the first picture for which `fits(pixels, those of the picture before)`."""
-    page.wait_for_selector("canvas:visible", timeout=60_000)
+    page.wait_for_selector("canvas:visible", timeout=1000 * seconds)
     last, now, until = None, pixels_of(page, PALETTE[0]), time.monotonic() + seconds
     while last is None or not fits(now, last):
         assert time.monotonic() < until, f"no such picture within {seconds:g} s"
