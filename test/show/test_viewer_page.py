@@ -1,5 +1,6 @@
 """The page with the real graph in a headless Chromium: actions of the user reach the nodes."""
 
+import math
 import os
 import re
 import subprocess
@@ -137,15 +138,21 @@ class Page:
 
 
 def beside(page, label, selector):
-    """Return the control in the row of this label."""
-    at = page.get_by_text(label, exact=True).bounding_box()
-    middle = at["y"] + at["height"] / 2
-    rows = []
-    for found in page.locator(selector).all():
-        box = found.bounding_box() if found.is_visible() else None
-        if box is not None:
-            rows.append((abs(box["y"] + box["height"] / 2 - middle), found))
-    return min(rows, key=lambda row: row[0])[1]
+    """Return the control in the row of this label, once the page does not move."""
+    end = time.monotonic() + PATIENCE_S
+    while True:
+        at = page.get_by_text(label, exact=True).bounding_box()
+        middle = at["y"] + at["height"] / 2
+        rows = []
+        for found in page.locator(selector).all():
+            box = found.bounding_box() if found.is_visible() else None
+            if box is not None:
+                rows.append((abs(box["y"] + box["height"] / 2 - middle), found))
+        away, control = min(rows, key=lambda row: row[0], default=(math.inf, None))
+        if away < 0.5 * at["height"] and page.get_by_text(label, exact=True).bounding_box() == at:
+            return control
+        assert time.monotonic() < end, f"no control beside {label!r}: the nearest is {away:.0f} pixels away"
+        page.wait_for_timeout(50)
 
 
 def number(page, label):
