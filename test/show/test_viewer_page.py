@@ -192,6 +192,11 @@ def test_the_page_is_at_the_printed_address_only(seen):
         urlopen(seen.url.rpartition("/")[0].rpartition("/")[0], timeout=PATIENCE_S)
 
 
+def test_the_scene_is_opaque(seen):
+    opacity = "[...document.querySelectorAll('canvas')].map((c) => Number(getComputedStyle(c).opacity))"
+    seen.until(lambda: min(seen.page.evaluate(opacity)) == 1.0, "the scene is opaque once it is drawn")
+
+
 def test_sliders_show_what_the_nodes_have_and_move_it(seen):
     seen.set_elsewhere("quality", 2.5)  # before the panel has read the settings
     seen.open_settings(seen.page)

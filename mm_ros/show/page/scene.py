@@ -28,6 +28,7 @@ ROBOT = (140, 144, 150)
 QUERY, WINNER, TRAIL = (30, 120, 240), (240, 140, 30), (170, 175, 188)
 BESIDE_M = (0.0, 1.0, 0.0)
 FLOOR_M = 60.0
+SKY_LIGHT, FRONT_LIGHT = 1.2, 2.5
 TRAIL_PIECES, TRAIL_PIECE, TRAIL_STEP_M = 12, 40, 0.04
 # Pairs of BlazePose landmarks that are connected by a line: face, shoulders and arms, trunk, legs.
 LANDMARK_LINES = np.array([
@@ -53,7 +54,11 @@ def furnish(server: Any) -> None:
         section_color=(206, 211, 220), plane_color=(240, 242, 245), plane_opacity=1.0, shadow_opacity=0.3,
         fade_distance=26.0, fade_strength=1.4, position=(0.0, 0.0, -0.002),
     )  # fmt: skip
-    scene.configure_environment_map("studio", environment_intensity=0.25)
+    # Lights instead of an environment map: if the map of the server arrives while the default map of viser 1.1 fades in,
+    # the canvas stays half transparent.
+    scene.configure_environment_map(None)
+    scene.add_light_hemisphere("/floor/sky", ground_color=(150, 155, 165), intensity=SKY_LIGHT)
+    scene.add_light_directional("/floor/front", intensity=FRONT_LIGHT, position=(3.0, -4.0, 2.0))
     server.initial_camera.position = (2.5, -2.7, 1.6)
     server.initial_camera.look_at = (0.0, 0.0, 0.9)
     server.initial_camera.fov = 0.75
