@@ -354,8 +354,7 @@ def test_a_foreign_skeleton_and_pose_are_ignored(world):
         assert world.client.spin_until(lambda p=publisher: p.get_subscription_count() > 0, PATIENCE_S)
     skeletons.publish(skeleton_to_ros(stranger, world.client.now_ns(), "stranger"))
     unknown = replace(rest_pose(stranger), skeleton=12345, stamp_ns=world.client.now_ns())
-    poses.publish(avatar_pose_to_ros(unknown))
-    assert hears(world, "pose_postprocessor", "skeleton 3039")
+    assert refuses(world, "pose_postprocessor", poses, avatar_pose_to_ros(unknown), "skeleton 3039")
     bad = skeleton_to_ros(stranger, world.client.now_ns(), "bad")
     bad.joints = ["one"]
     skeletons.publish(bad)
