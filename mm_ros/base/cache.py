@@ -62,7 +62,7 @@ def writable_root() -> Path:
     fresh = Path(tempfile.mkdtemp(prefix="mm_ros-"))
     why = f"{fallback} is not a folder that only this user can use" if root == fallback else f"{root} is not writable"
     _warn(f"cache folder {why}", fresh)
-    os.environ["MM_ROS_CACHE"] = str(fresh)  # The process and its children use the temporary folder from now on.
+    os.environ["MM_ROS_CACHE"] = str(fresh)  # the cache folder of this process and its children
     return fresh
 
 
@@ -186,7 +186,7 @@ def unused(folder: Path, pattern: str, days: float = UNUSED_DAYS) -> list[Path]:
     """Return the paths in `folder` that match `pattern` and whose last use is more than `days` days ago."""
     out = []
     for path in folder.glob(pattern):
-        with suppress(OSError):  # Another process may have removed the path in the meantime.
+        with suppress(OSError):  # Another process may have removed `path` after `glob` found it.
             if time.time() - path.stat().st_mtime > days * 86400:
                 out.append(path)
     return out
@@ -194,7 +194,7 @@ def unused(folder: Path, pattern: str, days: float = UNUSED_DAYS) -> list[Path]:
 
 @contextmanager
 def locked(name: str) -> Iterator[None]:
-    """Hold the lock `name`, for which other processes wait. If the process is killed, the system frees the lock."""
+    """Context in which only this process holds the lock `name`; the system frees the lock of a killed process."""
     folder = writable_root() / "locks"
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / f"{name}.lock").open("w") as handle:

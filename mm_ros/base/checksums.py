@@ -21,7 +21,7 @@ _KEPT_DAYS = 90.0
 
 
 def block_checksums(parts: Iterable[bytes | memoryview]) -> dict[str, Any]:
-    """Return the entry for the header of a file with the checksums of the bytes `parts`, which follow the header."""
+    """Return a dict, for the header of a file, with the checksums of the bytes `parts`, which follow the header."""
     blocks: list[int] = []
     crc, room = 0, BLOCK
     for part in parts:

@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Any
 
 LINE = "mm_ros: stopped by Ctrl-C"
-PARENT = "MM_ROS_PARENT"  # environment variable with the id of the parent process, with which this process ends
+PARENT = "MM_ROS_PARENT"  # environment variable with the id of the parent process; a process ends when its parent ends
 AGAIN_S = 0.02
 _COMMANDS = ("mm_ros", "mm_ros.ros.nodes")
 _asked = False

@@ -2,7 +2,7 @@
 
 import sys
 
-# `python -m` is not used, because it would import a foreign numpy.py if the current folder contains such a file.
+# `python -m` is not used, because it would import a file `numpy.py` in the current folder instead of NumPy.
 # The option `-P` of Python prevents imports from the current folder, but Python 3.10 does not have the option `-P`.
 RUN_MODULE = (
     "import sys; sys.path[:] = filter(None, sys.path); del sys.argv[0]; "

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager
 from mm_ros.base import ending
 
 _PR_SET_PDEATHSIG, _PR_SET_TIMERSLACK = 1, 29
-WAKE_NS = 1_000  # A sleeping thread wakes up at most 1 µs late; the default of Linux is 50 µs.
+WAKE_NS = 1_000  # Linux may wake a sleeping thread up to this time [ns] too late; the default of Linux is 50 µs.
 # Python collects garbage after 10,000 new objects. A collection after 700 objects (default) delays one of 16 frames by
 # 0.05 ms.
 COLLECT_AFTER = 10_000
@@ -24,10 +24,10 @@ _LIBC = ctypes.CDLL(None)  # libc is loaded at import, because no library may be
 # A terminal sends Ctrl-C to all child processes. Child processes that still run after 0.3 s get SIGINT from the parent.
 TERMINAL_S = 0.3
 POLITE_S = 8.0
-RETURN_S = 0.3  # A child process that ran for less than STABLE_S is started again after a pause of RETURN_S.
+RETURN_S = 0.3  # A child process that was killed soon after its start is replaced after this pause [s].
 STABLE_S = 5.0
-SPARE_AFTER_S = 2.0  # The spare process is forked 2 s after the others, whose start needs the CPU.
-LOOK_S = 0.5  # The parent checks every 0.5 s whether the exception of a Ctrl-C was lost.
+SPARE_AFTER_S = 2.0  # The spare process is forked 2 s after the other processes, because their start needs the CPU.
+LOOK_S = 0.5  # The parent process checks every 0.5 s whether the KeyboardInterrupt of a Ctrl-C was lost.
 
 
 def settle() -> None:
@@ -43,14 +43,14 @@ def settle() -> None:
 def end_with_parent(parent: int = 0) -> None:
     """Make Linux send SIGTERM to this process when the parent process ends, for example when `ros2 launch` is killed.
 
-    SIGINT would be ignored by background processes of a shell and can be lost during an import. `parent` is the process
-    id of the parent process; 0 takes it from the environment variable MM_ROS_PARENT.
+    Linux sends SIGTERM, because background processes of a shell ignore SIGINT, and because an import can lose SIGINT.
+    `parent` is the id of the parent process; if it is 0, the environment variable MM_ROS_PARENT has the id.
     """
     expected = parent or int(os.environ.get(ending.PARENT, "0") or 0)
     if not expected or expected not in (os.getppid(), parent):
         return  # MM_ROS_PARENT contains the id of a process that is not the parent of this process.
     _libc_call("prctl", _PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != expected:  # The parent process has ended before the call of prctl.
+    if os.getppid() != expected:  # The parent process ended before the call of prctl, so Linux will not send SIGTERM.
         os.kill(os.getpid(), signal.SIGTERM)
 
 
@@ -98,7 +98,7 @@ class _Children:
         self._starts, self._prepared = starts, prepared
         self._running: dict[int, tuple[int, float]] = {}  # maps a child process's id to function index and start time
         self._spare = 0  # process id; 0: none
-        self._to_spare = -1  # `_to_spare` is a pipe to the spare child process.
+        self._to_spare = -1  # write end of the pipe to the spare child process; −1 if there is none
         self._spare_due_s = 0.0
 
     def pids(self) -> set[int]:
@@ -115,7 +115,7 @@ class _Children:
         """Replace the child process `pid` that was killed by the signal `number`."""
         if pid == self._spare:
             self._forget_spare()
-            if number <= 0:  # A spare process that failed by itself is not replaced, because the next would fail, too.
+            if number <= 0:  # A spare process that failed by itself is not replaced, because a new one would fail, too.
                 self._prepared = None
             return
         index, begun_s = self._running.pop(pid)
@@ -164,7 +164,7 @@ class _Children:
         pid = self._spare
         try:
             os.write(self._to_spare, bytes([index]))
-        except BrokenPipeError:  # The spare process can end just before this write.
+        except BrokenPipeError:  # The spare process can end just before the parent process writes to the pipe.
             return False
         self._forget_spare()
         self._has_started(pid, index)
@@ -235,5 +235,5 @@ def _left_after(pids: set[int], seconds: float) -> set[int]:
 def _is_gone(pid: int) -> bool:
     try:
         return os.waitpid(pid, os.WNOHANG)[0] != 0
-    except ChildProcessError:  # A wait that Ctrl-C has interrupted has already taken the exit status.
+    except ChildProcessError:  # A `waitpid` that Ctrl-C interrupted has already taken the exit status of this child.
         return True

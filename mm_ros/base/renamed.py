@@ -33,7 +33,7 @@ def refuse_renamed_in(content: Any) -> None:
     for key, section in content.items() if isinstance(content, dict) else ():
         values = section.get("ros__parameters") if isinstance(section, dict) else None
         if values is None:
-            refuse_renamed_in(section)  # The key of a section can be a namespace, whose section contains nodes.
+            refuse_renamed_in(section)  # `key` is a namespace, whose section in the parameter file contains nodes.
             continue
         name = str(key).rsplit("/", 1)[-1]
         for node in {n for n, *_ in (*PARAMETERS, *VALUES)} if name in ("*", "**") else (name,):

@@ -1,7 +1,6 @@
 """Settings of a stage: a frozen dataclass in which each field has a default, a unit, a range and a description.
 
-A node declares each field of its settings as a ROS parameter. The verbs of `mm_ros` and the tests use the settings,
-too.
+A node declares each field of its settings as a ROS parameter.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ class Spec:
     high: float | None = None
     choices: tuple[str, ...] = ()
     live: bool = True  # True if the parameter may change while the node runs
-    file: str = ""  # the ending of the file's name, if the value is the path of a file
+    file: str = ""  # ending of the file name if the parameter is the path of a file, else empty
 
 
 def setting(
