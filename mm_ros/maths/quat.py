@@ -241,7 +241,7 @@ def aligning(bone: Row, side: Row, to_bone: Row, to_side: Row) -> Quat:
 def forward_kinematics(
     parents: Any, local_positions: Any, local_rotations: Any, positions: Any, rotations: Any
 ) -> None:
-    """Compute the poses of all joints in the room as `positions` and `rotations`, whose row 0 must hold the root."""
+    """Write the room poses of all joints to `positions` and `rotations`, whose row 0 must hold the pose of the root."""
     for j in range(1, len(parents)):
         k = parents[j]
         q = get4(rotations, k)

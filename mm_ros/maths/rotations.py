@@ -97,7 +97,8 @@ def wrap_angle(a: Any) -> Any:
 
 
 def forward_kinematics(parents: Array, positions: Array, rotations: Array) -> tuple[Array, Array]:
-    """Convert joint positions (…, J, 3) and rotations (…, J, 4) from parent axes to the room, except for joint 0."""
+    """Convert joint positions (…, J, 3) and rotations (…, J, 4) from parent axes to the room; joint 0 is already
+    there."""
     p, q = positions.copy(), rotations.copy()
     for j in range(1, len(parents)):
         k = parents[j]

@@ -34,7 +34,7 @@ def damping_share(halflife: float, dt: float) -> float:
 
 @njit
 def damp(x: Any, goal: Any, halflife: float, dt: float) -> Any:
-    """Move `x` towards `goal` by an exponential damper, which has no velocity."""
+    """Move `x` towards `goal` by an exponential damper, which unlike a spring keeps no velocity."""
     return x + (goal - x) * damping_share(halflife, dt)
 
 
