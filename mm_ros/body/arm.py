@@ -46,8 +46,8 @@ def elbow_for_fingers(elbow: Row, toward_hand: Row, fingers: Row) -> Vec:
 
 @njit
 def shoulder_of(head: Row, yaw: float, height: float, side: int) -> Vec:
-    """Return the position of a shoulder below the head joint, for an upright torso that faces `yaw` [rad]. `side` is 0
-    for left and 1 for right."""
+    """Return the position of the left (`side` 0) or right (1) shoulder, below the head joint of an upright torso that
+    faces `yaw` [rad]."""
     s = 1.0 - 2.0 * side
     out = (-SHOULDER_BEHIND * height, s * SHOULDER_ASIDE * height, -SHOULDER_BELOW * height)
     return quat.add(head, quat.rotate(quat.from_yaw(yaw), out))

@@ -48,8 +48,8 @@ class Ring(Generic[T]):
 
 
 class Pairs(Generic[T]):
-    """Finds pairs of messages (items) of two streams with equal time stamps. `unpaired` counts items dropped without a
-    pair. `put_first` and `put_second` return the pair that the new item completes, or None."""
+    """Finds pairs of messages (items) of two streams with equal time stamps. `unpaired` counts removed items without a
+    partner. `put_first` and `put_second` return the pair that the new item completes, or None."""
 
     def __init__(self) -> None:
         self._first: Ring[T] = Ring()

@@ -23,7 +23,7 @@ from mm_ros.maths import quat
 from mm_ros.maths.jit import njit
 from mm_ros.maths.quat import Row
 
-ARM_STRIDE = RIGHT_HAND - LEFT_HAND  # index of a joint of the right arm minus that of the left arm
+ARM_STRIDE = RIGHT_HAND - LEFT_HAND  # index of a joint of the right arm minus index of the same joint of the left arm
 LEG_STRIDE = RIGHT_LOWER_LEG - LEFT_LOWER_LEG
 
 

@@ -63,7 +63,7 @@ def flat(seen: Landmarks) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Sighting:
-    """Landmarks with their time of arrival [ns], from which the facing of the user is estimated."""
+    """Landmarks of a camera image and the time of their arrival [ns], from which the user's facing is estimated."""
 
     arrives_ns: int
     landmarks: Landmarks

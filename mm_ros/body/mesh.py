@@ -19,13 +19,13 @@ from mm_ros.maths import rotations as rot
 
 F32 = NDArray[np.float32]
 CELL_M = 0.014  # edge length of the grid cells from which the skin surface is extracted
-# The skin weight of a joint falls to 1/e when its capsules are farther from the vertex than those of the nearest joint
-# by this distance [m].
+# A joint whose capsules are this distance [m] farther from a vertex of the skin than the capsules of the nearest joint
+# has 1/e of the nearest joint's weight.
 FOLLOW_M = 0.02
-FAR = 1.0  # distance [m] that is stored for grid points far from all capsules
+FAR = 1.0  # distance [m] from the skin that is stored for grid points far from all capsules of the body
 SMOOTHINGS = 6
 FURTHER_RADIUS_M = 0.011  # radius of the capsules of fingers and of other joints after the canonical joints
-LAST_BONE = 0.8  # length of the last bone of a finger, relative to the bone before it
+LAST_BONE = 0.8  # length of the last bone of a finger divided by the length of the bone before it
 
 # Each row of the tables describes a tapered capsule of a person of 1.75 m by its joint, its start, its end, and the
 # radii at both ends. Start and end of a capsule are a share of the way from the joint to its child, and metres forward,
@@ -199,7 +199,7 @@ def _flesh(skeleton: Skeleton, scale: float) -> _Flesh:
             start.append(rest[joint] + a[0] * way + mirror * a[1:])
             end.append(rest[joint] + b[0] * way + mirror * b[1:])
             radii.append((r0 * scale, r1 * scale))
-    for j in range(len(NAMES), len(skeleton)):  # joints after the canonical joints, for example those of fingers
+    for j in range(len(NAMES), len(skeleton)):  # all joints after the canonical joints, for example finger joints
         below = np.flatnonzero(skeleton.parents == j)
         joints.append(j)
         start.append(rest[j])
@@ -252,7 +252,7 @@ def _surface_net(field: F64) -> tuple[F64, NDArray[np.uint32]]:
         va, vb = a[tuple(at.T)], b[tuple(at.T)]
         point[:, axis] += va / (va - vb)
         others = [k for k in range(3) if k != axis]
-        for step in ((0, 0), (0, 1), (1, 0), (1, 1)):  # the four grid cells that share an edge
+        for step in ((0, 0), (0, 1), (1, 0), (1, 1)):  # offsets of the four grid cells that share one edge of the grid
             cell = at.copy()
             cell[:, others] -= step
             kept = ((cell >= 0) & (cell < size)).all(1)

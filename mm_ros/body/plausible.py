@@ -130,8 +130,8 @@ check, check_pose = _quietly(_check), _quietly(_check_pose)
 
 
 def stamp_ns(seconds: int, nanoseconds: int, what: str = "stamp") -> int:
-    """Convert the time stamp of a message to nanoseconds. Raise Implausible for negative stamps and for nanoseconds of
-    a second or more."""
+    """Convert the time stamp of a message to nanoseconds. Raise Implausible if the seconds are negative or the
+    nanoseconds reach a whole second."""
     _check(what, seconds, "seconds")
     _check(what, nanoseconds, "nanoseconds")
     return seconds * 1_000_000_000 + nanoseconds
@@ -140,7 +140,7 @@ def stamp_ns(seconds: int, nanoseconds: int, what: str = "stamp") -> int:
 # ---- Checks of the values that one stage passes to the next; each function returns the value that it checks.
 #
 # A fast compiled kernel decides whether all numbers of a value are surely within their limits. If the kernel does not
-# confirm the limits, the slower checks above raise an error with a sentence, or accept a value near its limit.
+# confirm the limits, slower checks in Python raise an error with a sentence, or accept a value near its limit.
 
 
 @njit
@@ -312,7 +312,8 @@ def warm_up(desired: Trajectory, pose: AvatarPose) -> None:
 
 
 class ImplausibleOutput(Implausible):
-    """Error for an implausible output of a stage. The stage is then reset, and the output is not published."""
+    """Error for an implausible output of a stage. The stage with the implausible output is reset, and the output is not
+    published."""
 
 
 class Outputs:
@@ -337,8 +338,7 @@ class Outputs:
         return desired
 
     def pose(self, pose: AvatarPose, moved: bool = False) -> AvatarPose:
-        """Check a pose of the avatar, which may leap if `moved`: the stage's input has reported a transform of the play
-        space."""
+        """Check a pose of the avatar, whose root may leap if `moved` (the stage's input moved the play space)."""
         self._checked(avatar_pose, pose)
         self._leap(pose.epoch, pose.root[:2], moved)
         return pose

@@ -42,7 +42,7 @@ Array = Any
 # Range of the leg length of adults [m]. A skeleton with another leg length is a child's, or is in another unit.
 ADULT_LEG_M = (0.70, 1.0)
 ROUNDING = 0.005  # tolerance of the ranges of lengths for rounding errors in the average of several skeletons
-NO_BONE_M = 1e-4  # Bones that are shorter than this count as missing.
+NO_BONE_M = 1e-4  # A bone of a skeleton that is shorter than this length [m] counts as missing.
 
 
 class Range(NamedTuple):
@@ -62,12 +62,12 @@ class Range(NamedTuple):
 HEAD_OVER_LEG = Range(1.84, 1.90, 1.97)  # height of the head joint above the floor, relative to the leg
 ARM_OVER_LEG = Range(0.60, 0.65, 0.71)  # distance from shoulder to wrist, relative to the leg
 SHOULDERS_OVER_LEG = Range(0.32, 0.42, 0.53)  # distance between the shoulder joints, relative to the leg
-# The leg length is wrong if head and arms both suggest a length that differs by more (logarithm of the ratio).
+# A leg length is wrong if the lengths that head and arms suggest for it both differ by more (logarithm of the ratio).
 LEG_OFF = 0.17
-AGREE = 0.10  # The leg is corrected only if head and arms suggest lengths that differ by less (logarithm of ratio).
-LARGEST_CHANGE = 1.45  # A skeleton whose bones would have to change by a larger factor is not human and is not changed.
-# Minimum and maximum plausible proportions, from children to tall people. Proportions outside of this range are
-# reported as probably wrong.
+AGREE = 0.10  # A leg is corrected only if the leg lengths that head and arms suggest differ by less (log of the ratio).
+LARGEST_CHANGE = 1.45  # Bones that a correction would change by a larger factor are not human and stay as they are.
+# Minimum and maximum plausible proportions, from children to tall people. A proportion outside of its range is reported
+# as probably wrong.
 PLAUSIBLE = (
     ("head joint above the floor", 1.5, 2.6), ("arm", 0.4, 1.0), ("width of the shoulders", 0.15, 0.85),
     ("width of the hips", 0.05, 0.6), ("shin over thigh", 0.55, 1.8), ("left over right leg", 0.85, 1.18),

@@ -98,9 +98,9 @@ def write_transforms(
     words: Any, doubles: Any, stamps: Any, numbers: Any, sec: int, nanosec: int, positions: Any, rotations: Any,
     root: Any,
 ) -> None:
-    """Write time stamps, positions (N, 3) and rotations (N, 4) into a serialized TFMessage, at the indices `stamps` and
-    `numbers`. If `root` (7,) is not empty, it replaces the pose of the first transform. Rotations are normalized,
-    because tf2 refuses quaternions whose length is wrong by more than 1e-6."""
+    """Write a time stamp, positions (N, 3) and rotations (N, 4) into a serialized TFMessage: stamps at the indices
+    `stamps` of `words`, poses at `numbers` of `doubles`. A `root` (7,) replaces the pose of the first transform.
+    Rotations are normalized, because tf2 refuses quaternions whose length is wrong by more than 1e-6."""
     for i in range(len(stamps)):
         words[stamps[i]], words[stamps[i] + 1] = sec, nanosec
         w, x = np.float64(rotations[i, 0]), np.float64(rotations[i, 1])

@@ -57,7 +57,7 @@ MOST_JOINTS = 255
  LEFT_UPPER_LEG, LEFT_LOWER_LEG, LEFT_FOOT, LEFT_TOES,
  RIGHT_UPPER_LEG, RIGHT_LOWER_LEG, RIGHT_FOOT, RIGHT_TOES) = range(J)  # fmt: skip
 
-# Joints whose offsets from their parents are the bones of the arms, and those of trunk and neck.
+# Joints whose offsets from their parents are bones of the arms (ARM_BONES), or of trunk and neck (TRUNK_BONES).
 ARM_BONES = (LEFT_LOWER_ARM, LEFT_HAND, RIGHT_LOWER_ARM, RIGHT_HAND)
 TRUNK_BONES = (SPINE, CHEST, UPPER_CHEST, NECK, HEAD, LEFT_SHOULDER, LEFT_UPPER_ARM, RIGHT_SHOULDER, RIGHT_UPPER_ARM)
 

@@ -141,7 +141,7 @@ class FeetEstimate:
         return self.numbers[:, 9]
 
     def flat(self) -> F32:
-        """Return the estimate as an array of FEET_NUMBERS numbers, the form in which messages have it."""
+        """Return the estimate of the feet as one array of FEET_NUMBERS numbers, as in a ROS message."""
         return self.numbers.astype(np.float32).ravel()
 
 
@@ -166,7 +166,7 @@ class Trajectory:
     velocity: F64  # (2,) m/s
     yaw: float
     yaw_sigma: float
-    height_ratio: float  # present height of the head divided by its height when standing
+    height_ratio: float  # present height of the user's head divided by its height when the user stands
     times: F32  # (T,) s ahead
     positions: F32  # (T, 2) room, m
     directions: F32  # (T, 2) room, unit
@@ -202,7 +202,7 @@ class AvatarPose:
     angular_velocities: F32  # (J, 3) rad/s
     contacts: NDArray[np.bool_]  # (2,) whether the left and right foot touch the floor in the played motion
     locked: NDArray[np.bool_]  # (2,) whether the left and right foot are held on the floor by inverse kinematics
-    run: int = 0  # random number that the engine chooses at its start
+    run: int = 0  # random number that identifies one start of the matching engine
     segment: int = 0  # number of jumps to another frame of the motion database so far
     stale: bool = False
     engine: str = ""  # origin of the pose: an engine ("search", "learned", "state_machine") or a recording ("truth")
@@ -271,9 +271,9 @@ class Calibration:
     head_height_sigma: float = 0.0  # standard deviation of `head_height` [m]; 0 if not stated
     floor_sigma: float = 0.0
     arm_span_sigma: float = 0.0
-    note: str = ""  # sentence about a doubtful measure; empty if all measures are plausible
+    note: str = ""  # sentence about a doubtful body measure; empty if all body measures are plausible
     headset_in_head: F64 = field(default_factory=lambda: np.array([0.10, 0.0, 0.08, 1.0, 0.0, 0.0, 0.0]))
     left_grip_in_hand: F64 = field(default_factory=lambda: np.array([0.0, 0.08, 0.0, 1.0, 0.0, 0.0, 0.0]))
     right_grip_in_hand: F64 = field(default_factory=lambda: np.array([0.0, -0.08, 0.0, 1.0, 0.0, 0.0, 0.0]))
-    # Pose of each measured body tracker relative to its joint, by role.
+    # Maps the role of each measured body tracker to the tracker's pose in the axes of the joint that carries it.
     mountings: dict[str, F64] = field(default_factory=dict)
