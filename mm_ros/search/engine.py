@@ -101,7 +101,7 @@ def seal(name: str, corpus: Corpus) -> U64:
 
 
 class Engine:
-    """Search engine for the frames of one database. Threads can share an engine, which a search does not change."""
+    """Search engine for the frames of one database. Threads can share an engine, because no search changes it."""
 
     def __init__(self, name: str, corpus: Corpus, index: Any, stored_seal: U64 | None = None) -> None:
         self.name = name
@@ -120,7 +120,7 @@ class Engine:
 
     @property
     def from_store(self) -> bool:
-        """Whether the engine uses a stored index instead of one that it has built."""
+        """Whether the engine uses the search index from a database file, instead of an index that it has built."""
         return self._seal is not None
 
     @property

@@ -72,7 +72,7 @@ class Corpus(NamedTuple):
     features: F32  # (N, D) normalized
     starts: I64  # (C,) clip ranges
     stops: I64  # (C,) exclusive
-    searchable_stops: I64  # (C,) first frame near the end of each clip that a search does not return
+    searchable_stops: I64  # (C,) from this frame on, a search returns no frame of the clip, whose end is near
     tags: U64  # (N,)
 
 
@@ -129,7 +129,7 @@ def bad_input(dimensions: int, query: F32, weights: F32, bound: float) -> int:
         return BAD_LENGTH
     query_sum = np.float32(0)
     for c in range(dimensions):
-        query_sum += query[c] - query[c]  # the sum is 0 if all numbers are finite, otherwise NaN
+        query_sum += query[c] - query[c]  # `query_sum` is NaN if a number of the query is not finite, else 0
         if not (weights[c] >= 0 and weights[c] <= LARGEST):
             return BAD_WEIGHT
     if query_sum != 0:

@@ -23,11 +23,11 @@ MAX_COLUMNS = 128
 TAIL = 0.0005  # maximum share of the frames at each end of a column's range that count as outliers
 # Outliers are clamped if their distance from the range of other values is more than OUTLIER times this range.
 OUTLIER = 1.0
-REACH = 0.1  # extension of the range of the codes on either side, as a share of the range of the frames
+REACH = 0.1  # the codes' range extends by this share of the frames' feature range beyond it, on either side
 # Minimum square root of a column's usual weight, as a share of the largest square root, which prevents that columns
 # with very small weights have too few different codes.
 LEAST_ROOT = 1 / 16
-MARGIN = 1e-9  # part of a code that is subtracted from a query before rounding down, to allow for errors of float64
+MARGIN = 1e-9  # share of a code that is subtracted from a query before rounding down, to allow for errors of float64
 FACTOR = 65535.0  # integer by which the squared code differences of the column with the largest weight are multiplied
 
 

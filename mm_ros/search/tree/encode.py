@@ -67,7 +67,8 @@ def _weigh(typing: Any, first: Any, unit: Any, query: Any, weights: Any, scaled:
 
 
 def _weigh_plain(first: int, unit: Any, query: Any, weights: Any, scaled: Any) -> float:
-    """Write the cost of a difference of one code in 32 columns to `scaled`; return the largest (-1: invalid query)."""
+    """Write to `scaled` the cost of a difference of one code, for 32 columns; return the largest cost (-1: bad
+    query)."""
     part = slice(first, first + WIDE)
     q, w = query[part], weights[part]
     if not (np.isfinite(q).all() and np.isfinite(w).all() and (w >= 0).all()):
@@ -139,8 +140,8 @@ def encode_query(
 
     Return the kind of sum to search with (such as WHOLE), the cost per unit of the sum, and the cost that all frames
     have in common. Let a be the distance of a query from the range of the codes in one column, and d the distance of a
-    frame from the nearer end of this range. The squared distance of query and frame is then (a + d)² = a² + 2 a d + d².
-    The sum of a² is the cost that all frames have in common. Integer sums without 2 a d are lower bounds of the cost.
+    frame from the nearer end of this range; the squared distance of query and frame is (a + d)² = a² + 2 a d + d². The
+    sum of a² is the cost that all frames share. Integer sums without 2 a d are lower bounds of the cost.
     """
     top = 0.0
     for first in range(0, space.base.shape[0], WIDE):

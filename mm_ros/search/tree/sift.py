@@ -80,7 +80,7 @@ def _append(builder: Any, alive: Any, first: Any, totals: Any, ids: Any, costs: 
             store(builder, packed, target)
     else:
         to = cgutils.alloca_once_value(builder, ir.Constant(I64, 0))
-        for lane in range(LANES):  # an entry that is not selected is overwritten by the next one
+        for lane in range(LANES):  # the next entry overwrites the entry of a box or frame that is not selected
             here = builder.load(to)
             for values, target in ((numbers, ids), (totals, costs)):
                 builder.store(builder.extract_element(values, ir.Constant(I32, lane)), builder.gep(target, [here]))
@@ -132,7 +132,7 @@ def _emit_sift(of_rows: bool, in_floats: bool) -> Any:
         kind, term_of, add = (FLOATS, in_float, builder.fadd) if in_floats else (INTS, in_whole, builder.add)
         sums = [cgutils.alloca_once_value(builder, ir.Constant(kind, [0] * LANES)) for _ in range(STEP // PAIR)]
         with cgutils.for_range_slice(builder, ir.Constant(I64, 0), pairs, ir.Constant(I64, STEP // PAIR)) as (pair, _):
-            for i, part in enumerate(sums):  # two sums, because the CPU computes independent sums in parallel
+            for i, part in enumerate(sums):  # two sums of costs, which the CPU computes in parallel
                 here = builder.add(pair, ir.Constant(I64, i))
                 builder.store(add(builder.load(part), term_of(here)), part)
         total = add(*(builder.load(part) for part in sums))

@@ -88,7 +88,7 @@ class EncodedQuery(NamedTuple):
     query: Any  # (D,)
     weights: Any
     codes: Any
-    line: Any  # coefficients of the distance in float sums; those of the squared distance are in `square`
+    line: Any  # factors of the distance in float sums; `square` holds the factors of the squared distance
     square: Any
     in_floats: Any
     all_of: Any
