@@ -34,8 +34,8 @@ BEND_LEAD_S = 0.5
 
 class Band(NamedTuple):
     name: str
-    low: float  # smallest head height ratio in the band; −inf for the lowest band
-    high: float  # the head height ratios in the band are below this limit; inf for the highest band
+    low: float  # smallest head height ratio in the height band; −inf for the lowest height band
+    high: float  # all head height ratios in the height band are below this limit; inf for the highest height band
 
 
 def find_bands(ratios: Array, fewest: int = 60, made: Array = ()) -> tuple[Band, ...]:
@@ -78,7 +78,7 @@ def _valley(ratios: F64, limit: float, far: float, fewest: int) -> float:
         return limit
     smooth[~inside] = np.inf
     lowest = np.flatnonzero(smooth == smooth.min())
-    best = lowest[np.argmin(np.abs(lowest - 10))]  # among equally low minima, choose the one nearest to the usual limit
+    best = lowest[np.argmin(np.abs(lowest - 10))]  # of limits with equally few frames, the nearest to the usual limit
     return round(float((edges[best] + edges[best + 1]) / 2), 4)
 
 

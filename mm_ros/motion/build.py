@@ -40,7 +40,7 @@ class BuildOptions:
     # End of each clip that the search does not return [s]; the default is that of the matcher's parameter `end_margin`.
     ends_excluded_s: float = 0.5
     licence: str = ""
-    functions: Functions = field(default_factory=dict)  # key: name of a feature; value: function that computes it
+    functions: Functions = field(default_factory=dict)  # maps a feature's name to the function that computes it
     progress: Callable[[str, int, int], None] | None = field(default=None, compare=False)
     # A function that is called with a clip and a note, for each note that the cleaning makes about the clip
     remark: Callable[[Clip, Assumption], None] = field(default=lambda clip, note: None, compare=False)
@@ -106,7 +106,7 @@ def _piece(
 ) -> tuple[_Piece, dict[str, Any]]:
     fit = Fit(skeleton, options.rate, options.contacts, options.plant_feet)
     work = run(DATABASE_STEPS, Work(clip.rate, fit=fit, clips=[clip]))
-    if not clip.name.endswith(MIRRORED):  # the notes on a mirrored copy would repeat those on its clip
+    if not clip.name.endswith(MIRRORED):  # the notes on a mirrored copy would repeat the notes on the original clip
         for note in work.notes:
             options.remark(clip, note)
     clip, touching = work.clips[0], work.contacts[0]
@@ -123,7 +123,7 @@ def _piece_of(clip: Clip, touching: Array, layout: FeatureLayout, options: Build
 
 
 def local_velocities(clip: Clip) -> tuple[Array, Array]:
-    """Return velocities by central differences: of joints in the axes of their parents, of the root in its own axes."""
+    """Return the velocities of all joints in the axes of their parents, and of the root in the root's axes."""
     velocities = central_difference(clip.positions, clip.rate)
     q = continuous(clip.rotations.astype(np.float64))
     angular = np.zeros((*q.shape[:-1], 3))
@@ -141,7 +141,7 @@ def _assemble(
     pieces: list[_Piece], recorded: int, feet: list[dict[str, Any]], skeleton: Skeleton, layout: FeatureLayout,
     options: BuildOptions,
 ) -> MotionDatabase:  # fmt: skip
-    """Join clips to a database; the first `recorded` pieces hold recorded clips, the others copies with a bent back."""
+    """Join clips to a database; the first `recorded` pieces are recorded clips, all others copies with a bent back."""
     lengths = [len(p.clip) for p in pieces]
     stops = np.cumsum(lengths).astype(np.int32)
     starts = (stops - lengths).astype(np.int32)

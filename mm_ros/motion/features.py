@@ -17,7 +17,7 @@ class Kind(NamedTuple):
     numbers: int  # number of columns that a feature has for each of its times
     # Whether a query takes this kind of feature from the desired trajectory, with columns for each time in `times`
     trajectory: bool = False
-    length: bool = False  # whether the values grow in proportion to the size of the body
+    length: bool = False  # whether the values of the feature are proportional to the size of the body
 
 
 POSITION, DIRECTION, VELOCITY = "trajectory_position", "trajectory_direction", "trajectory_velocity"
@@ -66,7 +66,7 @@ class Feature:
 
     @property
     def meaning(self) -> tuple[object, ...]:
-        """All properties of a feature that affect the values of its columns, which its weight does not."""
+        """All properties of a feature except its weight, which does not affect the values of the feature's columns."""
         return (self.name, self.kind, self.joint, self.times, self.function, self.size)
 
     @property

@@ -39,7 +39,7 @@ _ARRAYS = (
     "positions", "rotations", "velocities", "angular_velocities", "contacts", "head_height_ratio",
     "range_starts", "range_stops", "tags", "features", "feature_mean", "feature_std",
 )  # fmt: skip
-_SEARCHED = "range_starts"  # the search reads this array and all after it; playback reads the arrays before it
+_SEARCHED = "range_starts"  # the search reads this array and all later ones, playback reads all earlier ones
 _DTYPE = re.compile(r"[<|][fiu][1248]")
 
 

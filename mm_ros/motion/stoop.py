@@ -55,8 +55,8 @@ _SEARCH_RATE = 10.0  # frame rate [Hz] at which `_depth_of` computes head height
 # A frame can be copied if its head height ratio is above the first limit and its torso angle below the second one.
 UPRIGHT_RATIO, UPRIGHT_TORSO = 0.93, np.radians(20)
 COPIED = (IDLE, TURN, WALK, SIDE, BACK)
-FASTEST = 1.3  # maximum speed of copied motion [m/s]
-SHORTEST_S, LONGEST_S = 3.0, 10.0  # minimum and maximum duration of a copied piece
+FASTEST = 1.3  # maximum speed [m/s] of motion that is copied with a bent back
+SHORTEST_S, LONGEST_S = 3.0, 10.0  # minimum and maximum duration [s] of a piece that is copied with a bent back
 SPEED_STEP, TURN_STEP = 0.35, 0.25  # range of speeds [m/s] and yaw rates [rad/s] in a group of similar pieces
 
 

@@ -27,9 +27,9 @@ I64 = NDArray[np.int64]
 
 CHANNELS = ("Xposition", "Yposition", "Zposition", "Xrotation", "Yrotation", "Zrotation")
 _CODES = {name.lower(): code for code, name in enumerate(CHANNELS)}
-MOST_BYTES = 2_000_000_000  # maximum size of a file in bytes, which is about four hours of motion at 120 Hz
-MOST = 1e9  # maximum length or angle in a file; squares of larger numbers may overflow
-DEEPEST, MOST_JOINTS = 200, 5000  # maximum number of joints in a chain and in a skeleton
+MOST_BYTES = 2_000_000_000  # maximum size of a BVH file in bytes, about four hours of motion at 120 Hz
+MOST = 1e9  # maximum length or angle in a BVH file, because squares of larger numbers may overflow
+DEEPEST, MOST_JOINTS = 200, 5000  # maximum numbers of joints in one chain of a skeleton and in the whole skeleton
 _LOOKED_AT = 100  # approximate number of frames that decide whether positions are in the axes of the room
 # Common frame rates [Hz], the most common one first. A rounded frame time means the first of the rates that fit.
 USUAL_RATES = (120, 60, 30, 100, 240, 90, 72, 50, 25, 24, 48, 200, 180, 150, 15, 20, 40, 80, 250, 300, 10)
@@ -42,8 +42,8 @@ class Bvh:
     names: tuple[str, ...]
     parents: I64  # (J,)
     offsets: F64  # (J, 3)
-    channels: tuple[tuple[int, ...], ...]  # channels of each joint as indices into CHANNELS
-    end_parents: I64  # (E,) parent joint of each end site
+    channels: tuple[tuple[int, ...], ...]  # for each joint, its channels as indices into the list CHANNELS
+    end_parents: I64  # (E,) index of the joint to which each end site (end of a last bone) belongs
     end_offsets: F64  # (E, 3)
     frame_time: float
     motion: F64  # (F, C)
@@ -59,7 +59,7 @@ class Bvh:
 
     @cached_property
     def node_parents(self) -> I64:
-        """Parent joint of each node (−1 for roots). Nodes are the joints, followed by the end sites."""
+        """Index of the parent joint of each node, which is a joint or (after all joints) an end site; −1 for roots."""
         return np.concatenate([self.parents, self.end_parents])
 
     @cached_property
@@ -201,7 +201,7 @@ class _Reader:
     # --- hierarchy ---------------------------------------------------------------------------------------------------
 
     def hierarchy(self, lines: list[str]) -> None:
-        stack: list[int] = []  # open joints and end sites (without a closing brace yet); end site n is -1 - n
+        stack: list[int] = []  # joints and end sites whose closing brace has not been read; end site n is -1 - n
         pending: int | None = None  # joint whose opening brace has not been read yet
         for self.line, text in enumerate(lines[:-1], 1):
             for part in re.split(r"([{}])", text):
@@ -316,7 +316,7 @@ class _Reader:
         stated = int(frames_text)
         columns = sum(len(c) for c in self.channels)
         block = np.frombuffer(self.data, np.uint8)[at:]
-        possible = len(block) // (2 * max(columns, 1)) + 2  # limits the memory if the header states too many frames
+        possible = len(block) // (2 * max(columns, 1)) + 2  # maximum number of frames in this many bytes
         values, frames, bad_line, came, code = parse_numbers(block, max(columns, 1), min(stated + 1, possible))
         bad = self.line + 1 + int(bad_line)
         if code == SHORT_OR_LONG:

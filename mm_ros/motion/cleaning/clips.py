@@ -21,7 +21,7 @@ from mm_ros.maths import rotations as rot
 from mm_ros.maths.signals import cubic, odd_window, savitzky_golay, spherical
 
 Array = Any
-# Maximum number of frames of a resampled clip, which is 2.8 hours at 60 Hz. A longer clip probably has a wrong rate.
+# Maximum number of frames of a resampled clip: 2.8 hours at 60 Hz. A longer clip probably states a wrong frame rate.
 MOST_FRAMES = 600_000
 
 MIRRORED = "_mirrored"  # suffix of the names of mirrored clips
@@ -38,7 +38,7 @@ class RootSettings(Settings):
     direction_window_s: float = setting(
         61 / 60, "Filter window of the root's facing. Larger values make the root's turns smoother.", "s", 0.0, 10.0
     )
-    order: int = setting(3, "Order of the polynomials in the filter of the root. Larger orders filter less.", "", 0, 9)
+    order: int = setting(3, "Polynomial order of the root's filter. Larger orders smooth the root less.", "", 0, 9)
 
 
 def sample_times(frames: int, rate: float, new_rate: float) -> F64:
@@ -61,7 +61,7 @@ def resample(clip: Clip, rate: float) -> Clip:
         return clip
     at = sample_times(len(clip), clip.rate, rate)
     factor = rate / clip.rate
-    moves = np.ptp(clip.positions, axis=0).max(axis=1) > 0  # joints that move; only these are interpolated
+    moves = np.ptp(clip.positions, axis=0).max(axis=1) > 0  # joints whose positions change; only these are interpolated
     positions = np.repeat(clip.positions[:1], len(at), axis=0)
     positions[:, moves] = cubic(clip.positions[:, moves], at)
     return replace(

@@ -23,7 +23,7 @@ Array = Any
 FASTEST = 16.0  # minimum speed [m/s] of a joint relative to the hips in a glitch
 FASTEST_HIPS = 13.0  # minimum speed [m/s] of the hips in a glitch; sprinters reach 12 m/s
 SUDDEN = 3.0  # minimum ratio of the speed in a glitch to the median speed in the frames around it
-LONGEST_BRIDGED_GLITCH_S = 0.1  # maximum duration [s] of interpolated glitches; longer glitches split the clip
+LONGEST_BRIDGED_GLITCH_S = 0.1  # maximum duration [s] of a glitch that is interpolated; a longer glitch splits the clip
 # Minimum change of the angular velocity [°/s], and of the rotation per frame [°], in a flicker. The ankles of sprinters
 # reach 1200°/s.
 FLICKER_DEG_S, FLICKER_DEG = 3000.0, 20.0
@@ -68,7 +68,7 @@ def glitches(positions: Array, names: list[str], rate: float) -> list[Glitch]:
         joint = int(worst[1])
         speed = float(speeds[steps].max()) * (FASTEST_HIPS / FASTEST if joint == 0 else 1)
         first, stop = int(steps[0]) + 1, int(steps[-1]) + 1
-        around = max(round(0.03 * rate), 1) if first == stop else 0  # number of replaced frames beside a sudden jump
+        around = max(round(0.03 * rate), 1) if first == stop else 0  # number of replaced frames on each side of a jump
         bridgeable = (
             stop - first <= max(LONGEST_BRIDGED_GLITCH_S * rate, 2)
             and first - around > 2
@@ -126,7 +126,7 @@ def bridge(values: Array, glitch: Glitch, spherical: bool) -> None:
 
 
 def t_pose_frames(rotations: Array, rate: float) -> tuple[int, int]:
-    """Return the number of frames at the start and at the end in which the person stands still in a T-pose.
+    """Return the numbers of frames at the start and at the end of a file in which the person stands still in a T-pose.
 
     The `rotations` (F, J, 4) of canonical joints are relative to the room.
     """
@@ -142,5 +142,5 @@ def t_pose_frames(rotations: Array, rate: float) -> tuple[int, int]:
     flags = t_like & still
     start = int(np.argmin(flags)) if not flags.all() else 0
     end = int(np.argmin(flags[::-1])) if not flags.all() else 0
-    shortest = 0.2 * rate  # minimum number of frames of a T-pose that is left out
+    shortest = 0.2 * rate  # minimum number of frames of a T-pose that is cut off
     return (start if start >= shortest else 0), (end if end >= shortest else 0)

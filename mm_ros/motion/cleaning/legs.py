@@ -73,7 +73,7 @@ def _lengths(hip: Array, knee: Array, ankle: Array) -> tuple[Array, Array]:
 
 
 def lifted(hip: Array, toe: Array, ankle: Array, had: Array, longest: Array) -> tuple[Array, Array]:
-    """Lift the heel until the ankle is at most `had` from the hip; return new ankles (F, 3) and foot rotations.
+    """Lift the heel until the distance from ankle to hip is at most `had`; return new ankles (F, 3) and foot rotations.
 
     The distance from hip to ankle approaches `longest` smoothly, because in nearly straight legs a small motion of the
     ankle moves the knee about ten times as far.

@@ -43,7 +43,7 @@ from mm_ros.maths.signals import continuous
 Array = Any
 
 FARTHEST_ANKLE = 1.4  # maximum plausible rotation [rad] of an ankle from its pose at rest
-FASTEST_ANKLE = 15.0  # the frame beside one with a wrong ankle is also wrong if the ankle rotates faster [rad/s]
+FASTEST_ANKLE = 15.0  # the frame next to one with a wrong ankle is wrong, too, if the ankle rotates faster [rad/s]
 LONGEST_MISTAKE_S = 0.35  # maximum duration [s] of an ankle error that is repaired by interpolation
 
 UPSIDE_DOWN = -0.7  # cosine of the roll of a foot below which its sole points up

@@ -36,7 +36,7 @@ class Assumption:
     value: str
     why: str
     doubtful: bool = False
-    warning: bool = False  # whether the value is probably wrong; the report repeats such values at its end
+    warning: bool = False  # whether the estimated value is probably wrong; the import report ends with all warnings
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,9 @@ class Task:
     """Arguments of the function that converts one file, possibly in a worker process."""
 
     path: str
-    skeleton: Skeleton  # skeleton of the recorded person in the file
-    fitted: Skeleton  # skeleton of the clips, with corrected proportions
-    nodes: Array  # (J,) joint or end site of the file for each canonical joint; −1 if the file has none
+    skeleton: Skeleton  # skeleton of the recorded person, as in the motion file
+    fitted: Skeleton  # skeleton of the recorded person with corrected proportions, for the clips
+    nodes: Array  # (J,) for each canonical joint, index of a joint or end site in the motion file; −1 if it has none
     unit_to_m: float
     rate: float  # true frame rate of the file [Hz]
     first: int
@@ -82,8 +82,8 @@ class Work:
     rotations: Array = None  # (F, J, 4) global
     local: Array = None  # (F, J, 4)
     cuts: list[tuple[int, int]] = field(default_factory=list)  # ranges of frames that are removed from the motion
-    kept: tuple[int, int] = (0, 0)  # range of frames between the T-poses at start and end
-    begins: list[int] = field(default_factory=list)  # first frame of each piece of the motion
+    kept: tuple[int, int] = (0, 0)  # range of frames without the T-poses at the start and the end of the file
+    begins: list[int] = field(default_factory=list)  # first frame of each piece into which the motion is cut
     pieces: list[tuple[Array, Array]] = field(default_factory=list)  # hip positions and joint rotations of each piece
     clips: list[Clip] = field(default_factory=list)
     contacts: list[Array] = field(default_factory=list)  # foot contacts (F, 2) in each clip
@@ -255,7 +255,7 @@ def _pieces(frames: int, cuts: list[tuple[int, int]], first: int, last: int, sho
 
 
 def floor_of(skeleton: Skeleton, hips: Array, locals_: Array, rate: float) -> float:
-    """Return the height of the floor [m]: the median height of toes that stand on it, minus their height at rest."""
+    """Return the height of the floor [m]: the median height of standing toes, minus the height of the toes at rest."""
     positions = np.broadcast_to(skeleton.offsets, (len(hips), len(skeleton), 3)).astype(np.float64)
     positions[:, 0] = 0
     positions[:, HIPS] = hips

@@ -51,11 +51,11 @@ class ActorModel:
     joints: JointMap
     room_from_file: Array  # (4,)
     unit_to_m: float
-    nodes: Array  # (J,) joint or end site of the file for each canonical joint; −1 if the file has none
+    nodes: Array  # (J,) for each canonical joint, index of a joint or end site in the motion file; −1 if it has none
     rest: Array  # (J, 4) rotation in the room of each joint of the file in the canonical T-pose
-    skeleton: Skeleton  # skeleton of the recorded person in the file
+    skeleton: Skeleton  # skeleton of the recorded person, as in the motion file
     reference: str
-    fitted: Skeleton  # skeleton of the clips, with corrected proportions
+    fitted: Skeleton  # skeleton of the recorded person with corrected proportions, for the clips
 
 
 def posed(local_offsets: Array, parents: Array, rotations: Array) -> Array:

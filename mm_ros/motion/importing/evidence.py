@@ -27,7 +27,7 @@ class Evidence:
     frames: int
     rate: float
     leg: float
-    up_votes: Array  # (6,) for each of AXES, number of frames in which the direction from feet to head is closest to it
+    up_votes: Array  # (6,) number of frames in which the direction from feet to head is closest to each of AXES
     # Median cosine of the angle between toes or knees and the facing of the hips; near −1 if left and right are swapped
     side: float
     side_frames: int

@@ -31,7 +31,7 @@ class Dialect:
     joint_axes: Mapping[str, Array] = field(default_factory=dict)  # key: joint name; value: rotation (4,) in the T-pose
     extra_root: str = ""  # name of an additional joint above the hips that does not move; may be empty
     positions_everywhere: bool = False  # whether all joints have position channels, instead of only the hips
-    offset_repeats_frame_0: bool = False  # whether OFFSET is the position of the hips in frame 0
+    offset_repeats_frame_0: bool = False  # whether the OFFSET of the hips in the file is their position in frame 0
 
 
 def to_bvh(clip: Clip, dialect: Dialect | None = None) -> Bvh:

@@ -40,7 +40,7 @@ class FileNotes:
     seconds: float = 0.0  # total duration of the clips made from this file [s]
     clips: tuple[str, ...] = ()
     notes: tuple[Assumption, ...] = ()
-    refused: str = ""  # reason why the file was refused, or empty
+    refused: str = ""  # reason why the motion file was refused; empty if it was imported
 
 
 @dataclass

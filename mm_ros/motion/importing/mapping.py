@@ -165,7 +165,7 @@ def _fill_spine(bvh: Bvh, nodes: dict[str, int]) -> None:
     trunk = _between(parents, nodes["hips"], top)
     trunk = [*trunk, top] if top != nodes["hips"] else trunk
     free = [n for n in ("spine", "chest", "upper_chest") if n not in nodes]
-    if len(free) == 3:  # the map of joints contains no joint of the spine yet
+    if len(free) == 3:  # the map of joints has no joint of the spine so far
         picks: dict[int, tuple[str, ...]] = {0: (), 1: ("chest",), 2: ("spine", "chest")}
         names = picks.get(len(trunk), ("spine", "chest", "upper_chest"))
         at = [round(x) for x in np.linspace(0, len(trunk) - 1, len(names))]

@@ -53,7 +53,7 @@ class Overrides:
     up: str | None = None  # X+ … Z-
     unit_to_m: float | None = None
     rate: float | None = None  # true frame rate of the file [Hz]
-    skip_start: int | None = None  # number of frames to leave out at the start of the file
+    skip_start: int | None = None  # number of frames at the start of the file that are not imported
     skip_end: int | None = None
     swap_left_right: bool | None = None
     reference: str | None = None
@@ -61,7 +61,7 @@ class Overrides:
     subject: str | None = None
     leave_out: bool = False
     keep_proportions: bool = False  # whether implausible joint positions of head and legs are kept
-    joints: Mapping[str, str] | None = None  # for names of canonical joints, the names of these joints in the file
+    joints: Mapping[str, str] | None = None  # maps a canonical joint to the name of the joint in the file
     tags: tuple[Any, ...] = ()  # each tag is a name for the whole clip, or a tuple (name, start_s, stop_s)
 
     def __post_init__(self) -> None:
@@ -95,7 +95,7 @@ class ImportOptions:
     jobs: int = 1
     shortest_s: float = 0.5
     every: Overrides = field(default_factory=Overrides)
-    files: tuple[tuple[str, Overrides], ...] = ()  # (file name pattern, overrides); the last matching pair wins
+    files: tuple[tuple[str, Overrides], ...] = ()  # pairs (pattern, overrides); the last pattern that matches counts
 
     def of(self, name: str) -> Overrides:
         """Return the overrides for the file `name`: those for all files, replaced by those of matching patterns."""

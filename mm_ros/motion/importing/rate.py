@@ -120,7 +120,7 @@ def estimate(rhythms: list[Rhythm], rate: float, candidates: list[float]) -> tup
     if not reasons:
         return None
     cost = misfit(rhythms, rate / np.array(candidates), least=1)
-    good = np.flatnonzero(cost < cost.min() + _CLEARLY)  # the first of the good rates, because common rates come first
+    good = np.flatnonzero(cost < cost.min() + _CLEARLY)  # good candidates, of which the first is the most common rate
     return candidates[int(good[0])], f"{'; '.join(reasons)} at {rate:g} Hz"
 
 

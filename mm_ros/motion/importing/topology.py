@@ -22,7 +22,7 @@ def by_shape(bvh: Bvh) -> dict[str, int]:
         return {}
     longest = sorted(pairs, key=lambda p: -_length(bvh, p[1]))
     roots: list[tuple[int, list[int], list[int]]] = []
-    for pair in longest:  # the legs and the arms are two pairs that begin at different joints
+    for pair in longest:  # legs and arms are two pairs of chains, which begin at different joints
         if all(pair[0] != r[0] for r in roots):
             roots.append(pair)
         if len(roots) == 2:

@@ -47,7 +47,7 @@ class DesiredMotion:
     velocity: F64  # (F, 2) forward, left
     turn: F64  # (F,) rad/s
     posture: dict[str, F64] = field(default_factory=dict)  # CHANNELS → (F,)
-    liveliness: F64 = field(default_factory=lambda: np.ones(1))  # (F,) or (1,) factor of breath and small random motion
+    liveliness: F64 = field(default_factory=lambda: np.ones(1))  # (F,) or (1,) factor on breath and small random motion
 
     def __len__(self) -> int:
         return len(self.yaw)

@@ -31,7 +31,7 @@ class Gesture:
     fall: float
     target: tuple[float, float, float]
     elbow: tuple[float, float, float] = (-0.3, 0.5, -1.0)  # direction in which the elbow points (ahead, outward, up)
-    stays: bool = False  # whether the target keeps its place in the room while the person moves
+    stays: bool = False  # whether the target of the hand stays at one place in the room while the person moves
     wave_hz: float = 0.0
 
     @property
