@@ -34,7 +34,7 @@ STEEP, LEVEL = 0.3, 0.7
 
 
 class BodyFacing:
-    """Turn the avatar's hips toward the desired facing. The object stores the hips' present turn and its rate."""
+    """Turn the avatar's hips toward the desired facing, and store the present turn of the hips and its rate."""
 
     def __init__(self) -> None:
         self._state = np.zeros(2)

@@ -219,7 +219,7 @@ class MatcherStage:
     ):
         """Create the stage. The networks `learned` are required if the engine is "learned".
 
-        If there are only networks, pass their example frames `learned.digest` as `database`.
+        If there is no database besides the networks, pass their example frames `learned.digest` as `database`.
         """
         if not 0.1 <= scale <= 10:
             raise MmRosError(f"scale: expected 0.1 to 10, came {scale}")
@@ -243,7 +243,7 @@ class MatcherStage:
 
     @settings.setter
     def settings(self, settings: MatcherSettings) -> None:
-        """Use other settings of the matcher from the next step on."""
+        """The settings of the matcher; new settings apply from the next step on."""
         if _source_of(settings) != _source_of(self._settings):
             self.change(settings, self.database, self.learned)
             return
@@ -314,7 +314,7 @@ class MatcherStage:
         self.database, self.weights, self.mask = database, weights, mask
         self.bands = BandChoice(database)
         self._masks: dict[tuple[str | None, int], Mask] = {}
-        self._carried = None  # features of the last pose from the previous database, converted
+        self._carried = None  # features of the last pose before a change of database, in the new layout
         self.skeleton = database.skeleton.scaled(self.scale, self.segments)
         self.skeleton_hash = self.skeleton.hash
 
@@ -338,7 +338,7 @@ class MatcherStage:
         if verdict == RESET or self._due == "start":
             self.control.reset(np.array([*desired.position, desired.yaw]))
             self.body_facing.reset()
-            self.source.restart()  # The poses after a reset must not depend on the frame before it.
+            self.source.restart()  # The poses after a reset must not depend on the frame before the reset.
             self._due, self.band, self.tempo = "start", "", 1.0
         else:
             if verdict == CARRY:

@@ -37,7 +37,7 @@ NEEDED = ("kind", "version", "layout_hash", "layout", "skeleton_hash", "joint_na
 
 
 class LearnedModel:
-    """Networks of the learned engine, read from a file. Each method call runs one of them for one frame."""
+    """Networks of the learned engine, read from a file. Each method runs one of the networks for one frame."""
 
     def __init__(self, path: Path | str = "") -> None:
         self.path = Path(path) if path else DEFAULT_MODEL

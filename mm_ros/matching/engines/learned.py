@@ -27,7 +27,7 @@ from mm_ros.maths.quat import Row
 from mm_ros.motion.database import MotionDatabase
 from mm_ros.search import ANY_FRAME, Mask
 
-ASKED_AGAIN, LONGEST_STEP = 4, 4.0  # maximum number of further runs of the projector network, and first step length
+ASKED_AGAIN, LONGEST_STEP = 4, 4.0  # most further runs of the projector network per query, and first step to the query
 MOST_FRAMES = 60  # Maximum number of frames by which the learned engine advances in one step.
 
 

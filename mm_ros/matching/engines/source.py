@@ -33,8 +33,8 @@ class SearchRequest:
     margin: float  # minimum relative cost reduction for a jump to another frame
     jump_cost: float  # minimum absolute cost reduction for a jump to another frame, in addition to `margin`
     exclusion_s: float  # minimum time between the current frame and a frame of the same clip to which playback jumps
-    explain: bool = False  # whether the pose source returns also the second best and further frames
-    band_grace_s: float = 0.0  # time for which a clip may go on playing outside the height band
+    explain: bool = False  # whether the answer also contains the second best and further frames
+    band_grace_s: float = 0.0  # time [s] for which a clip may go on playing outside the height band
     height_ratio: float = 1.0  # head height of the user, divided by the standing head height
     heights: tuple[float, float] = ANY_HEIGHT  # limits of the height band, divided by the standing head height
 
@@ -43,7 +43,7 @@ class SearchRequest:
 class Answer:
     jumped: bool
     cost: float
-    continue_cost: float  # cost of continuing at the current frame, or infinity if playback cannot continue
+    continue_cost: float  # cost of playing on at the current frame; infinity if playback cannot go on there
     runner_up_frames: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
     runner_up_clips: tuple[str, ...] = ()
     runner_up_costs: F32 = field(default_factory=lambda: np.zeros(0, np.float32))
@@ -99,7 +99,7 @@ class PlayheadReport:
 
     def __init__(self, database: MotionDatabase):
         self._database, self._hashes = database, (database.hash, database.layout.hash_number)
-        self._tags: dict[int, tuple[str, ...]] = {}  # tag names of each combination of tag bits
+        self._tags: dict[int, tuple[str, ...]] = {}  # maps the tag bits of a frame to the names of the frame's tags
 
     def write(self, match: Match, player: Player) -> None:
         database, row = self._database, player.row

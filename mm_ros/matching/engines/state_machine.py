@@ -35,7 +35,7 @@ Pose = tuple[F32, F32, F32, F32]
 @dataclass(frozen=True)
 class Loop:
     first: int
-    last: int  # index of the loop's last frame, whose pose is similar to the first
+    last: int  # index of the loop's last frame, whose pose is similar to that of the first frame
     speed: float  # m/s
 
 

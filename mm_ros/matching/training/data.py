@@ -18,7 +18,7 @@ from mm_ros.motion.features import DIRECTION, POSITION, VELOCITY
 from mm_ros.search import DEFAULT, Engine, Mask, make_engine
 
 I64 = NDArray[np.int64]
-END_MARGIN_S = 0.5  # `END_MARGIN_S` is equal to the default of the setting `end_margin` of the matcher.
+END_MARGIN_S = 0.5  # The search skips the last 0.5 s of each clip, the default of the matcher's setting `end_margin`.
 BAND = "band_"
 
 

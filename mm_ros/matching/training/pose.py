@@ -125,7 +125,7 @@ def _difference(pairs: Tensor) -> Tensor:
 
 @torch.no_grad()
 def all_latents(data: MotionData, networks: PoseNetworks) -> Any:
-    """Compute the latents (N, L) of all frames as float32."""
+    """Compute the latents (numbers from the compressor) of all frames (N, L) as float32."""
     parts = []
     for i in range(0, len(data.codes), 4096):
         s = slice(i, i + 4096)
