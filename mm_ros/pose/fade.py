@@ -69,9 +69,9 @@ class FadeIn:
 
     def _clear(self) -> None:
         # Row 0 of `_root`, `_joints` and `_ends` contains the offsets of the fade, row 1 the rates of these offsets.
-        self._root = np.zeros((2, 4))  # offsets of x, y, z and yaw of the root
-        self._joints = np.zeros((2, 1, 3))  # offsets of the rotations of all joints, then of the hips' position
-        # offsets of position and rotation of head, hands and feet in the room
+        self._root = np.zeros((2, 4))  # offsets of the fade in x, y, z and yaw of the root
+        self._joints = np.zeros((2, 1, 3))  # offsets of the fade in all joint rotations, then in the hips' position
+        # offsets of the fade in position and rotation of head, hands and feet in the room
         self._ends = np.zeros((2, 2, len(ENDS), 3))
         self._active = False
         self._halflife = HALFLIFE_S

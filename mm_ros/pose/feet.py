@@ -75,19 +75,19 @@ SETTLED = 0.002  # A foot is reported as locked if it is less than `SETTLED` [m]
 class Feet(NamedTuple):
     """State of both feet, the left foot in row 0 and the right foot in row 1.
 
-    The positions in `Feet` are those of the toe joint, in room axes.
+    The positions in `Feet` are positions of the toe joints, in room axes.
     """
 
     locked: NDArray[np.int8]  # (2,)
-    place: F64  # (2, 3) position at which the toe is locked
-    yaw: F64  # (2,) yaw at which the foot is locked
+    place: F64  # (2, 3) place in the room at which the toe of a locked foot is held
+    yaw: F64  # (2,) yaw at which a locked foot is held
     offset: F64  # (2, 3) decaying offset of the toe from its target or from its locked place
     rate: F64  # (2, 3)
     turn: F64  # (2, 2) decaying offset of the foot's yaw, and the rate of this offset
-    toe: F64  # (2, 3) last published position of the toe
+    toe: F64  # (2, 3) position of the toe in the last published pose
     toe_rate: F64  # (2, 3)
-    heading: F64  # (2, 2) last published yaw of the foot, and the rate of this yaw
-    desired: F64  # (2, 3) target of the toe in the last step
+    heading: F64  # (2, 2) yaw of the foot in the last published pose, and the rate of this yaw
+    desired: F64  # (2, 3) target of the toe in the last step of the pose stage
     desired_yaw: F64  # (2,)
     over: F64  # (2,) time [s] for which the locked foot has had no contact
     stepping: F64  # (2,) remaining time [s] of a corrective step
@@ -99,7 +99,7 @@ class Feet(NamedTuple):
     flight: F64  # (2,) smoothed value: 1 while the other foot is in the air, 0 while the other foot is locked
     rest: F64  # (2, 2) height of toe and ankle above the floor while the user stands
     ankle_to_toe: F64  # (2, 3) in foot axes
-    high: F64  # (2,) height of the toe above its rest height, as published last
+    high: F64  # (2,) height of the toe above its rest height in the last published pose
     knee: F64  # (2, 4) position of the tracked knee in the room, and the weight of this position
     ready: NDArray[np.int8]  # (1,) 1 after the first step of the pose stage, before that 0
 

@@ -1,4 +1,4 @@
-"""Height of the ground [m] as a function of the position (x, y) in the room. By default it is flat (Karst 2023).
+"""Height of the ground [m] as a function of the position (x, y) in the room; flat by default (Karst 2023).
 """
 
 from __future__ import annotations

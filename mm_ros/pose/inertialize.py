@@ -25,7 +25,7 @@ NEGLIGIBLE = 1e-7  # An offset below `NEGLIGIBLE` [m or rad] is ignored, because
 
 
 class Offsets(NamedTuple):
-    """State of N offsets that decay after a jump. The spring uses only `offset` and `rate`; the quintic all fields."""
+    """State of N offsets that decay after a jump; a spring uses only `offset` and `rate`, a quintic uses all fields."""
 
     offset: F64  # (N, 3)
     rate: F64  # (N, 3)

@@ -47,7 +47,7 @@ HEEL_UP = 0.06  # The avatar's heel rises if the user's ankle is more than `HEEL
 TOE_LIFT = 0.6  # Ratio of the toe's height to the ankle's height in the middle of a swing.
 # Half-life of the smoothing of the user's share in the avatar's feet, which follows the certainty of the estimate.
 SHARE_HALFLIFE_S = 0.1
-RELEASED_CONTACT = 0.7  # A locked foot may be released if its probability of contact is below this.
+RELEASED_CONTACT = 0.7  # A locked foot may be released if its probability of contact is below this value.
 # A locked foot whose estimate is certain is released if its probability of motion exceeds 0.5. If the estimate of the
 # foot is uncertain, this limit is higher by up to `CALM`.
 CALM = 0.4
@@ -64,7 +64,7 @@ class Source(NamedTuple):
     rotations: F64  # (J, 4)
     velocities: F64  # (J, 3)
     angular_velocities: F64  # (J, 3)
-    root: F64  # (2, 4) x, y, z and yaw of the root in the last step, and their rates in root axes
+    root: F64  # (2, 4) x, y, z and yaw of the root in the last step; rates of x, y, z and yaw in root axes
     offsets: Offsets  # (J + 1 rows) offsets of the rotation of each joint and, in the last row, of the hips' position
 
 
@@ -92,7 +92,7 @@ class User(NamedTuple):
     """State of the pose stage for the user's estimated feet (left, right)."""
 
     ankles: F64  # (2, 3)
-    moves: F64  # (2,) probability that each foot moves
+    moves: F64  # (2,) probability that each foot of the user moves
     share: F64  # (2, 2) smoothed share of each user's foot in the avatar's foot, and certainty that this foot stands
     stands: U8  # (2,)
 

@@ -41,8 +41,8 @@ FEET_HALFLIFE_S, FEET_SLACK_M = 0.2, 0.05
 HIPS_SHARE = 0.5
 # Heights of the knee and of the ankle above the floor of a user who kneels or lies [m].
 KNEE_ON_FLOOR, KNEELING_ANKLE, LYING_ANKLE = 0.06, 0.085, 0.10
-KNEELING_PITCH, PRONE_PITCH, SUPINE_PITCH = 1.35, 1.2, -1.2  # Pitch of the foot [rad]; toes down: positive.
-LEG_M = 0.82  # Leg length for which the heights of knee and ankle above are given.
+KNEELING_PITCH, PRONE_PITCH, SUPINE_PITCH = 1.35, 1.2, -1.2  # Pitch of a foot [rad], positive if the toes point down.
+LEG_M = 0.82  # Leg length [m] of a person whose knee and ankle have the heights `KNEE_ON_FLOOR` to `LYING_ANKLE`.
 TURNED_OVER = 3.0  # Factor by which the legs of a lying user turn over faster than the trunk.
 
 SIT, KNEEL, LIE = range(3)
@@ -55,7 +55,7 @@ class Low(NamedTuple):
     # the user lies, from 1 (on the front) to −1 (on the back)
     lean: F64
     legs: F64  # (3,) weights of the postures SIT, KNEEL and LIE
-    feet: F64  # (2, 5) ankle in the room (x, y, z), pitch of the foot, and 1 if both are set
+    feet: F64  # (2, 5) for each foot: ankle in the room (x, y, z), pitch, and 1 if ankle and pitch are set
 
 
 def make_low() -> Low:

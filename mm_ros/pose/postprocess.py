@@ -52,7 +52,7 @@ __all__ = ["PostSettings", "PostStage"]
 
 WARM_UP_NS = 11_111_111
 GROUND_HALFLIFE_S = 0.15  # Half-life with which the height of the root follows uneven ground.
-NO_FEET = np.zeros((0, 10))  # Argument of the kernel if the user's feet are unknown.
+NO_FEET = np.zeros((0, 10))  # Argument of the compiled step if there is no estimate of the user's feet.
 # `NO_FEET` is read-only, because a writable array would need another compiled version of the kernel.
 NO_FEET.flags.writeable = False
 # Half-lives with which the estimated usual head height of a seated user rises and falls.
@@ -201,7 +201,7 @@ class PostStage:
         self._feet.heading[:, 0] += yaw
         self._feet.desired_yaw[:] += yaw
         self._low.forget_place()
-        self._hold.calm[:, 2, 0] = 0.0  # The tremor filters of the body trackers start again.
+        self._hold.calm[:, 2, 0] = 0.0  # The value 0 restarts the tremor filters of the body trackers.
         root = self._source.root
         root[0, :3] = rot.rotate(q, root[0, :3]) + new_from_old[:3]
         root[0, 3] += yaw
