@@ -41,7 +41,7 @@ REFRACTORY_S = 0.25  # Minimum time between two reported touchdowns of the same 
 RELEASED = 0.6
 # Half-lives of the smoothing of the ankle positions, for a foot that moves or has just landed, and for a standing foot.
 FOLLOW_HALFLIFE_S, STANDING_HALFLIFE_S = 0.025, 0.25
-HALFLIFE_GROWTH = 0.5  # Growth of this half-life after a landing [s/s].
+HALFLIFE_GROWTH = 0.5  # After a landing, the half-life grows from the smaller to the larger value at this rate [s/s].
 TRACKED_CONTACT = 0.5  # A foot with a tracker touches down when its probability of contact exceeds `TRACKED_CONTACT`.
 
 

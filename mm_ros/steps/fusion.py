@@ -34,11 +34,11 @@ IMAGE_HALFLIFE_S = 0.03  # Half-life of the averaged difference between ankles i
 # `CAMERA_M` is the standard deviation of the distance between the ankles in a camera image [m]. The values of
 # `CAMERA_M` are 1.4 times the measured values, because the errors of successive images are correlated.
 CAMERA_M = np.array([0.20, 0.17, 0.13])
-SHARES = np.array([0.8, 0.1, 0.1])  # Shares of the three directions in the squared error of the network.
+SHARES = np.array([0.8, 0.1, 0.1])  # Shares of forward, left and up in the squared error of the network.
 
 TRACKER_M = 0.015  # Standard deviation of an ankle position from a foot tracker whose mounting was measured.
 UNMEASURED_M = 0.15  # Standard deviation of an ankle position if the mounting is unknown or the tracker extrapolated.
-BLEND_HALFLIFE_S = 0.1  # Half-life with which the weight of a foot tracker changes when it is found or lost.
+BLEND_HALFLIFE_S = 0.1  # Half-life with which the weight of a foot tracker changes when the tracker is found or lost.
 # A tracked foot with the speed `MOVING` [m/s] counts as moving with probability 0.5.
 MOVING, SPREAD = 0.12, 0.03
 LOW = 0.12  # A still ankle does not stand on the floor if it is higher than `LOW` times the standing height.

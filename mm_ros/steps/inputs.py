@@ -27,7 +27,7 @@ CHANNELS = 14
 HEADING, LEFT_VALID = 3, 12
 
 AVERAGES_S = (0.35, 1.5)  # Time constants of the two moving averages that are subtracted from the head position.
-YAW_AVERAGE_S = 1.0  # Time constant of the moving average that is subtracted from the heading.
+YAW_AVERAGE_S = 1.0  # Time constant of the moving average that is subtracted from the headset's heading.
 # Frequencies that the filters pass [Hz]: `BOB_HZ` for the head's height, `SWAY_HZ` for the head's lateral position.
 BOB_HZ, SWAY_HZ = (0.8, 4.0), (0.35, 1.8)
 AXES_TAU_S = 0.5  # Time constant of the smoothed heading, which is the forward direction for lateral motion.
@@ -52,7 +52,7 @@ INPUTS = sum(n for _, n in BLOCKS)
 _STARTED, _LAST, _EMA = 0, 1, 1 + CHANNELS
 _YAW_MEAN = _EMA + 6
 _AXES_YAW = _YAW_MEAN + 1
-_LATERAL = _AXES_YAW + 1  # integral of the lateral velocity of the head
+_LATERAL = _AXES_YAW + 1  # index of the integral of the head's lateral velocity
 # Each band-pass filter stores two states, the last value, and the mean amplitudes of the value and of its rate.
 _BOB = _LATERAL + 1
 _SWAY = _BOB + 5

@@ -24,7 +24,7 @@ from mm_ros.steps.training.augment import Augmentation, Window, window
 from mm_ros.steps.training.data import Source
 from mm_ros.steps.training.network import NetworkPlan, StepNetwork, loss, onnx_of
 
-Tell = Callable[[str, int, int], None]  # A progress callback gets a label, the number of items done, and their total.
+Tell = Callable[[str, int, int], None]  # progress function of label, number done, number of all
 CHECKPOINT = 500  # The step network is measured after every `CHECKPOINT` batches of the training.
 NORMALIZED_BY = 200  # Mean and standard deviation of the inputs are computed from `NORMALIZED_BY` windows.
 
@@ -33,10 +33,10 @@ NORMALIZED_BY = 200  # Mean and standard deviation of the inputs are computed fr
 class TrainOptions:
     seed: int = 0
     batches: int = 2000
-    windows: int = 32  # number of windows of motion per batch
+    windows: int = 32  # number of windows (pieces of motion) per training batch
     ticks: int = 300  # length of each window in time steps of 1/60 s
     learning_rate: float = 2.5e-3
-    # Learning rate: smaller if an existing network is trained further, so that its accuracy is kept.
+    # Smaller learning rate with which an existing network is trained further, so that it keeps its accuracy.
     learning_rate_again: float = 1e-3
     weight_decay: float = 0.02
     procedural: float = 0.15  # share of windows from subjects whose name begins with "procedural"
