@@ -1,4 +1,4 @@
-"""Four-legged animals as BVH: typical names of joints, a trot on the spot or ahead."""
+"""BVH motion of four-legged animals with typical joint names, which trot forward."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import numpy as np
 
 from mm_ros.motion.bvh.reader import Bvh
 
-# The same animal under several names: hips, spine, chest, neck, head, then front and hind limbs of three joints a side,
-# {S} Left/Right, {s} left/right, {L} L/R, {l} l/r, {f} and {b} front and hind in the exporter's own words.
+# Joint names of one animal in several naming schemes: hips, spine, chest, neck and head; front limb; hind limb; tail.
+# {S} stands for Left or Right, {s} for left or right, {L} for L or R, {l} for l or r.
 NAMINGS: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
     "dog, names of a person": (
         ("Hips", "Spine", "Spine1", "Neck", "Head"),
@@ -35,7 +35,7 @@ NAMINGS: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], tupl
 
 
 def quadruped(naming: str, size: float = 60.0, up: str = "y", frames: int = 180) -> Bvh:
-    """A dog with shoulders `size` units above the floor; its zero pose stands on all fours."""
+    """Return a trotting dog whose hips are `size` units above the floor, and whose zero pose stands on all fours."""
     spine, front, hind, tail = NAMINGS[naming]
     names: list[str] = []
     parents: list[int] = []

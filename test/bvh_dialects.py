@@ -1,4 +1,4 @@
-"""Skeletons of other software, made from the procedural walk, so that the truth of each file is known."""
+"""BVH dialects of other software, in which tests export a generated walk, whose true motion is known."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def names_of(spine: dict[str, str], limbs: tuple[str, ...], prefix: str = "") ->
 
 
 def along_x() -> dict[str, np.ndarray]:
-    """Joint axes as in LAFAN1: x along the bone, so that the zero pose is a heap of bones."""
+    """Return joint axes as in LAFAN1: x is along the bone, so that in the zero pose all bones point along x."""
     axes = {n: rot.between(np.array([1.0, 0, 0]), np.array([0.0, 0, 1])) for n in NAMES}
     for n in NAMES:
         if "arm" in n or "hand" in n or "shoulder" in n:

@@ -1,4 +1,4 @@
-"""Real nodes in this process whose publishers call the other nodes' callbacks: no DDS between them, no waiting."""
+"""ROS nodes in the test's process, whose publishers call the callbacks of other nodes directly, without DDS."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _Wire:
 
 
 class Chain:
-    """`corrupt`: (topic, change), applied to the next message of that topic and then forgotten."""
+    """Nodes that exchange messages; `corrupt` is (topic, change), and changes only the next message of the topic."""
 
     def __init__(self, monkeypatch: Any, *nodes: str, **overrides: list[Any]) -> None:
         self.now_ns = 1_700_000_000_000_000_000
@@ -83,7 +83,7 @@ class Chain:
             node.destroy_node()
 
 
-# ---- absurd numbers in every field
+# ---- Messages with an absurd number in one field
 
 FLOATS = (np.nan, np.inf, -np.inf, 1e308, 1e30, -1e9, 5e3)
 WIDTHS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
@@ -91,7 +91,7 @@ Change = Callable[[Any], None]
 
 
 def changes(message: Any) -> list[tuple[str, Change]]:
-    """Name and change for each numeric field (of an array, one number by chance) and each absurd value."""
+    """Return a name and a change for each numeric field (one random number of an array) and each absurd value."""
     rng = np.random.default_rng(0)
     return list(_changes(message, (), rng))
 

@@ -1,4 +1,4 @@
-"""What all tests share: the data, a cache of their own, quiet DDS."""
+"""Set-up that all tests share: the motion data, the bytecode cache, and a DDS domain that is only for this test run."""
 
 import os
 import tarfile
@@ -15,11 +15,11 @@ from spread import pytest_collection_modifyitems, pytest_xdist_make_scheduler  #
 
 from mm_ros.base.cache import configure_bytecode
 
-# Each worker would compile 400 modules at each run where Python is not to write bytecode.
+# If Python must not write bytecode, each test worker would compile 400 modules in each run.
 configure_bytecode()
-# Before rclpy: what tests publish stays on this machine, and apart from whatever else runs there.
+# The variables are set before rclpy is imported, so that messages of tests stay in this test run on this machine.
 os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
-if "PYTEST_XDIST_WORKER" in os.environ:  # parallel workers inherit the domain of the process that started them
+if "PYTEST_XDIST_WORKER" in os.environ:  # a parallel worker has inherited the DDS domain of its parent process
     os.environ.pop("ROS_DOMAIN_ID", None)
 if "ROS_DOMAIN_ID" not in os.environ:
     os.environ["ROS_DOMAIN_ID"] = str(own_domain())
@@ -37,7 +37,7 @@ def _find_data() -> Path | None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
-    """Where all that a test needs was just installed (MM_ROS_NO_SKIPS, `make test-pose`), a skip is a failure."""
+    """If MM_ROS_NO_SKIPS is set, as by `make test-pose`, report each skipped test as failed."""
     report = yield
     if os.environ.get("MM_ROS_NO_SKIPS") and report.skipped and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
@@ -52,7 +52,7 @@ def repository() -> Path:
 
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
-    """The folder with the real data; a test that asks for it is skipped where there is none."""
+    """Return the folder with the real motion data; a test that needs the folder is skipped if it is missing."""
     data = _find_data()
     if data is None:
         pytest.skip("no real data: neither MM_ROS_DATA nor ../shared/data is a folder")

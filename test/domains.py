@@ -1,4 +1,4 @@
-"""A DDS domain that no other test process of this machine uses, whatever else runs there."""
+"""Choose a DDS domain that no other test process on this machine uses."""
 
 import fcntl
 import os
@@ -7,12 +7,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-DOMAINS = range(1, 101)  # the ports of a domain above 101 are those that Linux gives to any program
+DOMAINS = range(1, 101)  # Linux may give the ports of DDS domains above 101 to any program
 _held: list[Any] = []
 
 
 def own_domain() -> int:
-    """The first domain that is not locked. The lock ends with this process."""
+    """Lock a free DDS domain until this process ends, and return the number of the domain."""
     folder = Path(tempfile.gettempdir()) / f"mm_ros-test-domains-{os.getuid()}"
     folder.mkdir(exist_ok=True)
     for i in range(len(DOMAINS)):

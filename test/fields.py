@@ -1,4 +1,4 @@
-"""Every field of a message, compared with what the stage had. A field that is added without being filled fails here."""
+"""Compare every field of a message with the data of the stage, so that a field that no code fills makes a test fail."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Values = Mapping[str, Callable[[Any], Any]]
 # Topics whose fields are compared in test_tracker_bridge.py and in test_graph_nodes.py.
 OF_THE_BRIDGE = ("trackers", "calibration", "truth", "truth_skeleton", "landmarks")
 OF_THE_CHAIN = ("body_orientation", "trajectory", "matched_pose", "match", "skeleton", "feature_layout", "pose")
-ONLY_FILLED = None  # of a value that the stage cannot give again, such as a time that was measured
+ONLY_FILLED = None  # marks a field whose value is not compared, such as a measured time
 
 
 def plain(value: Any) -> Any:
-    """Numbers and strings, in the order that core has."""
+    """Convert the value of a message field to numbers and strings in the order of the data types in `mm_ros.body`."""
     kind = type(value).__name__
     if kind == "Header":
         return (stamp_from_ros(value.stamp), value.frame_id)
@@ -50,9 +50,9 @@ def same(got: Any, expected: Any) -> bool:
 def check_fields(
     pairs: Sequence[tuple[Any, Any]], values: Values | None = None, always_empty: Collection[str] = ()
 ) -> None:
-    """`pairs`: message, and the object of core that it was made of, or None. A field is compared with the attribute of
-    the same name, or with what `values` makes of the object; None there compares nothing. Each field must have another
-    value than an empty message has, at least once; `always_empty` are those that this stage has nothing for."""
+    """Compare messages with the objects of mm_ros from which they were made (`pairs`; an object may be None). A field
+    is compared with the attribute of the same name, or with the result of its function in `values` unless this is None.
+    In at least one message, each field must differ from an empty message, except the fields in `always_empty`."""
     assert pairs
     first, values = pairs[0][0], values or {}
     for name in first.get_fields_and_field_types():
@@ -100,7 +100,7 @@ LAYOUT: Values = {
     "features": lambda layout: [f.name for f in layout.features],
     "weights": lambda layout: [f.weight for f in layout.features],
 }
-TRACKERS: Values = {"trackers": lambda _: ONLY_FILLED}  # each in `trackers_of`
+TRACKERS: Values = {"trackers": lambda _: ONLY_FILLED}  # the tests compare each tracker with a `OneTracker`
 CALIBRATION: Values = {
     "header": lambda _: ONLY_FILLED,
     "roles": lambda _: ROLES[:3],

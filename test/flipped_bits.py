@@ -1,4 +1,4 @@
-"""Bit flips in a database's file, opened, searched and played in a child process: a crash ends that alone."""
+"""Flip bits in a database file, and open, search and play the file in a child process, which alone ends in a crash."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from mm_ros.search import Mask
 _HEAD = struct.Struct("<8sIIQ")
 CORRECT, REFUSED, WRONG = "correct", "refused", "wrong"
 END_MARGIN_S = 0.5
-HANGS_S = 60  # ends the child by SIGALRM
+HANGS_S = 60  # time [s] after which SIGALRM ends a child process that hangs
 
 
 def without_checksums(data: bytes) -> bytes:
-    """The same file as an older mm_ros wrote it."""
+    """Return the bytes of a database file without its checksums, as older versions of mm_ros wrote the file."""
     magic, version, _, length = _HEAD.unpack_from(data)
     header = json.loads(data[_HEAD.size : _HEAD.size + length])
     del header["checksums"]
@@ -35,7 +35,7 @@ def without_checksums(data: bytes) -> bytes:
 
 
 def index_part(path: Path) -> dict[str, range]:
-    """Bytes of each array that a search reads."""
+    """Return for each array that a search reads the range of its bytes in the database file."""
     with path.open("rb") as handle:
         length = _HEAD.unpack(handle.read(_HEAD.size))[3]
     out = {}
@@ -48,7 +48,7 @@ def index_part(path: Path) -> dict[str, range]:
 
 
 def flips(parts: Iterable[range], count: int, seed: int) -> Iterator[tuple[int, int]]:
-    """`count` bytes of each part, and a bit of each."""
+    """Yield for each part `count` random bytes, and one random bit of each byte."""
     random = np.random.default_rng(seed)
     for part in parts:
         for at in random.integers(part.start, part.stop, count):
@@ -56,7 +56,7 @@ def flips(parts: Iterable[range], count: int, seed: int) -> Iterator[tuple[int, 
 
 
 def answers(path: Path) -> list[np.ndarray]:
-    """What the database of this file answers to some questions, and a pose that it plays."""
+    """Return the results of some searches in a database file, and a pose that is played from the file."""
     database = read_database(path)
     weights = database.layout.column_weights()
     source = SearchSource(database, 1.0, "tree", END_MARGIN_S, weights)
@@ -81,7 +81,7 @@ def outcome(path: Path, truth: list[np.ndarray]) -> str:
 
 
 def campaign(sound: bytes, changed: Iterable[tuple[int, int]], path: Path, truth: list[np.ndarray]) -> Counter[str]:
-    """How many flips of each outcome; `path` is changed again and again, by a child that a signal may end."""
+    """Return the number of bit flips with each outcome; a child process changes the file `path` for each flip."""
     found: Counter[str] = Counter()
     todo = list(changed)
     path.write_bytes(sound)
@@ -100,7 +100,7 @@ def campaign(sound: bytes, changed: Iterable[tuple[int, int]], path: Path, truth
 def _in_a_child(
     sound: bytes, todo: list[tuple[int, int]], path: Path, truth: list[np.ndarray]
 ) -> tuple[list[str], int]:
-    """Outcomes of the first flips, and the signal that ended the child before the others."""
+    """Return the outcomes of the first flips, and the signal that then ended the child process early (0: none)."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
@@ -109,7 +109,7 @@ def _in_a_child(
             file = os.open(path, os.O_RDWR)
             for i, (at, bit) in enumerate(todo):
                 os.pwrite(file, bytes([sound[at] ^ 1 << bit]), at)
-                os.utime(path, ns=(i, i - len(todo)))  # the clock of files is too slow to tell one from the next
+                os.utime(path, ns=(i, i - len(todo)))  # a new modification time for each flip
                 signal.alarm(HANGS_S)
                 os.write(writing, f"{outcome(path, truth)}\n".encode())
                 os.pwrite(file, sound[at : at + 1], at)

@@ -1,4 +1,4 @@
-"""Real nodes in processes of their own, and a client that plays the tracker bridge and listens to all they say."""
+"""ROS nodes, each in a process, and a client that publishes trackers like the tracker bridge and records all topics."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class NodeProcess:
             self.process = subprocess.Popen(self._command, stdout=handle, stderr=handle, stdin=subprocess.DEVNULL)
 
     def kill(self) -> None:
-        """Kill the program, which would replace a killed process of nodes, and that process."""
+        """Stop the parent process, which would replace a killed child, and kill its child processes and the parent."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGSTOP)
             for pid in (*children(self.process.pid), self.process.pid):
@@ -67,7 +67,7 @@ class NodeProcess:
         self.process.wait()
 
     def stop(self, seconds: float = PATIENCE_S) -> int:
-        """Ctrl-C, as a user does."""
+        """Send Ctrl-C to the process, and return its exit code."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
         try:
@@ -80,7 +80,7 @@ class NodeProcess:
         return self.log.read_text(errors="replace")
 
     def wait_ready(self, times: int = 1, seconds: float = START_S) -> None:
-        """`times`: how often it must have said so, over all its starts."""
+        """Wait until the log of the process contains `times` messages that a node is ready, summed over all starts."""
         until = time.monotonic() + seconds
         while self.said().count("]: ready") < times:
             assert self.process.poll() is None, f"{self.name} ended: {self.said()}"
@@ -89,7 +89,7 @@ class NodeProcess:
 
 
 class AllNodesProcess(NodeProcess):
-    """`mm_ros up` without a tracker source: the chain's nodes in one process. `parameters`: NODE.NAME."""
+    """`mm_ros up` without a tracker source, which runs all nodes of CHAIN; `parameters` are NODE.NAME=value."""
 
     def __init__(self, name: str, avatar: str, log: Path, **parameters: Any) -> None:
         self.name, self.log = name, log
@@ -100,7 +100,7 @@ class AllNodesProcess(NodeProcess):
 
 
 class Client:
-    """Publishes trackers and calibration; keeps what comes on each topic that was asked for."""
+    """Publishes trackers and calibration, and stores the messages of the given topics."""
 
     def __init__(self, avatar: str, topics: tuple[str, ...]) -> None:
         self.node = rclpy.create_node("test_client", namespace=avatar)
@@ -137,8 +137,8 @@ class Client:
         self.trackers.publish(trackers_to_ros(frame))
 
     def play(self, frames: list[TrackerFrame], pace: float = 60.0, patience: float = 5.0) -> list[int]:
-        """Stamped with now and sent at `pace` a second at most: each waits for the pose of the one before, so that a
-        busy machine loses none. Losses at full rate are what `mm_ros bench graph` measures. Returns the stamps."""
+        """Send tracker frames, at most `pace` per second, and return their stamps. Each frame waits for the pose of the
+        frame before, so that a busy machine loses no frame (`mm_ros bench graph` measures losses at full rate)."""
         stamps: list[int] = []
         for frame in frames:
             due = time.monotonic() + 1 / pace
@@ -148,7 +148,7 @@ class Client:
         return stamps
 
     def send_now(self, frame: TrackerFrame) -> int:
-        """The stamp it was given: now, and always later than the last one."""
+        """Send a tracker frame with the present time as stamp (later than all earlier stamps); return the stamp."""
         frame.stamp_ns = self._last_ns = max(self.now_ns(), self._last_ns + 1_000_000)
         frame.sampled_ns[frame.state != LOST] = frame.stamp_ns
         self.send(frame)
@@ -160,7 +160,7 @@ class Client:
             self.executor.spin_once(max(0.0, min(0.02, until - time.monotonic())))
 
     def spin_until(self, done: Callable[[], bool], seconds: float) -> bool:
-        """A message ends the wait at once; else `done` is asked 50 times a second: each round costs CPU time."""
+        """Receive messages until `done()` is true, which is checked after each message and 50 times per second."""
         until = time.monotonic() + seconds
         while not done():
             if time.monotonic() >= until:
@@ -181,7 +181,7 @@ class Client:
 
 
 class World:
-    """The chain's four nodes for one avatar, a client, and a walking clip as trackers."""
+    """The four nodes of CHAIN for one avatar, and a client that sends the trackers of a walking clip."""
 
     def __init__(
         self, avatar: str, folder: Path, topics: tuple[str, ...] = ("pose", "/tf"), one_process: bool = False,
@@ -205,7 +205,7 @@ class World:
             ended = [n.said() for n in self.nodes.values() if n.process.poll() is not None]
             assert not ended, ended
             assert heard, "the nodes did not find each other"
-            self.client.spin(0.5)  # latched messages on their way
+            self.client.spin(0.5)  # time for latched messages to arrive
         except BaseException:
             end(*(n.process for n in self.nodes.values()))
             raise
@@ -225,9 +225,9 @@ class World:
     def walk_without_loss(
         self, seconds: float = 2.0, epoch: int = 0, travels_at: int | None = None
     ) -> tuple[list[TrackerFrame], list[Any]]:
-        """Frames and their poses. On a machine that stands still for a while between, once more, in a new epoch.
+        """Send a walk, and return its frames and poses; if a frame is lost, repeat the walk in a new epoch.
 
-        `travels_at`: number of the frame at which the play space moves by stick.
+        At the frame with the number `travels_at`, the play space moves by stick.
         """
         for attempt in range(ATTEMPTS):
             self.reset_all()
@@ -249,7 +249,7 @@ class World:
             self.client.call(Trigger, f"/{self.avatar}/{name}/reset", Trigger.Request())
 
     def walks_on(self, seconds: float = PATIENCE_S, poses: int = 15) -> bool:
-        """Whether so many samples become poses within so long; trackers are sent meanwhile. All TF is finite."""
+        """Send trackers, and return whether `poses` frames get a pose within `seconds`; check that all TF is finite."""
         until, answered = time.monotonic() + seconds, 0
         frames = self.frames(0.0, 3.0)
         while time.monotonic() < until and answered < poses:
@@ -271,7 +271,7 @@ class World:
         return [m for m in self.client.received["pose"] if not m.stale]
 
     def close(self) -> dict[str, int]:
-        """Exit code of each node, ended by Ctrl-C."""
+        """End each node by Ctrl-C, and return the exit codes of the nodes."""
         try:
             return {name: process.stop() for name, process in self.nodes.items()}
         finally:
@@ -281,7 +281,7 @@ class World:
 
 @cache
 def walking_clip() -> Clip:
-    """A plain procedural walk of some seconds."""
+    """Return a generated walk of more than five seconds."""
     walks = [c for c in make_clips(0) if c.name.startswith("walk") and c.seconds > 5.0]
     return walks[2]
 
@@ -299,8 +299,8 @@ def all_finite(tf: Any) -> bool:
 
 
 def undeclared_leaps(poses: list[Any], most_m: float = 0.3, most_m_per_s: float = 0.0) -> list[float]:
-    """Distances [m] by which a joint moved from one pose to the next of the same epoch and run, if they are above
-    `most_m` and above `most_m_per_s` times the difference of the stamps (a busy machine leaves poses out)."""
+    """Return distances [m] by which a joint moves from one pose to the next (same epoch and run) that exceed `most_m`
+    and `most_m_per_s` times the difference of the stamps, because a busy machine leaves out poses."""
     out, last = [], None
     for pose in map(avatar_pose_from_ros, poses):
         positions, rotations = pose.positions.astype(np.float64), pose.rotations.astype(np.float64)

@@ -1,4 +1,4 @@
-"""Plain WebSocket clients in place of headset pages: their frames, and the poses that come back."""
+"""Messages of WebSocket clients that replace the headset page in tests: sent tracker frames and received poses."""
 
 import struct
 import time
@@ -11,7 +11,7 @@ from mm_ros.web.headset import wire
 
 
 def frame(**changed) -> bytes:
-    """A frame of the page, all devices tracked unless changed."""
+    """Return a tracker frame as the headset page sends it, with all devices tracked and the values `changed`."""
     values = {
         "states": 0b101010, "flags": 0, "sequence": 7, "time": 12.5, "lead": 0.0, "poses": [0.0, 1.6, 0, 0, 0, 0, 1] * 3
     }  # fmt: skip
@@ -35,7 +35,7 @@ def pose_message():
 
 
 def next_pose(page) -> int:
-    """Sequence number of the next pose that arrives; pings and texts are left out."""
+    """Return the sequence number of the next pose message; pings and text messages are ignored."""
     while not isinstance(message := page.recv(timeout=PATIENCE_S), bytes) or message[0] != wire.POSE:
         pass
     return struct.unpack_from("<I", message, 4)[0]

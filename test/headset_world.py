@@ -1,4 +1,4 @@
-"""A real bridge with the source webxr in this process, and a graph that answers each sample with a standing avatar."""
+"""In the test's process: a `tracker_bridge` with the source webxr, and a node that answers with a standing avatar."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mm_ros.ros.qos import listener_qos, message_class, publisher_qos
 
 
 class World:
-    """`frames`: what the bridge has published. The executor runs in a thread, because playwright needs this one."""
+    """Stores the bridge's messages (`frames`). ROS runs in a thread, because playwright needs the main thread."""
 
     def __init__(self, port: int, **parameters) -> None:
         given = {"source": "webxr", "headset_port": port, "auto_calibrate": False, "hand_pose": "wrist", **parameters}
@@ -75,7 +75,7 @@ class World:
         return value
 
     def newest(self):
-        """The next frame that is published."""
+        """Return the next tracker frame that the bridge publishes."""
         count = len(self.frames)
         self.until(lambda: len(self.frames) > count, "a frame arrives")
         return self.frames[-1]

@@ -1,4 +1,4 @@
-"""A folder as a user may have downloaded it: Python files that are named as what we import, and leave a mark."""
+"""A folder of Python files named like modules that mm_ros imports; an import of one of the files leaves a mark."""
 
 from pathlib import Path
 

@@ -1,8 +1,8 @@
-"""A pytest plugin: a run that leaves a process behind fails, says which test started it, and ends it.
+"""A pytest plugin that ends processes that tests left behind, reports the tests, and makes the test run fail.
 
-Each process that a test starts inherits a mark in its environment, and with it the name of the test
-(PYTEST_CURRENT_TEST). At the end of the run /proc is searched for the mark and for children of this process, so that
-processes whose parent is gone are found too. Linux only.
+Each process that a test starts inherits a mark and the name of the test (PYTEST_CURRENT_TEST) in its environment. At
+the end of the test run, the plugin searches /proc for the mark and for children of this process, so that it also finds
+processes whose parent has ended.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from typing import Any
 import pytest
 from processes import alive, state_and_parent
 
-MARK = "TEST_RUN"  # no MM_ROS_ before it: tests of the cache take such names out of the environment
-PATIENCE_S = 10.0  # for processes that have been told to end
-# These end with this process: trackers of multiprocessing, and workers of pytest-xdist.
+MARK = "TEST_RUN"  # name without MM_ROS_, because tests of the cache remove variables with this prefix
+PATIENCE_S = 10.0  # maximum time [s] to wait until processes end by themselves
+# Helper processes that end with the test run: resource trackers of multiprocessing, and workers of pytest-xdist.
 _ALLOWED = (
     *("multiprocessing.resource_tracker", "multiprocessing/resource_tracker"),
     "import sys;exec(eval(sys.stdin.readline()))",
 )
-# A worker of pytest-xdist keeps the mark of the process that started it, which searches after all workers have ended.
+# A worker of pytest-xdist keeps the mark of its parent process, which searches after all workers have ended.
 _WORKER = "PYTEST_XDIST_WORKER" in os.environ
 
 _mark = os.environ[MARK] if _WORKER else f"{os.getpid()}-{time.time_ns()}"
@@ -32,7 +32,7 @@ os.environ[MARK] = _mark
 _found: list[str] = []
 
 
-@pytest.hookimpl(trylast=True)  # fixtures of an interrupted run end in pytest's own hook
+@pytest.hookimpl(trylast=True)  # last, because fixtures of an interrupted run end in pytest's own hook
 def pytest_sessionfinish(session: Any) -> None:
     if _WORKER:
         return
@@ -51,7 +51,7 @@ def pytest_sessionfinish(session: Any) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: Any, nextitem: Any) -> Any:
-    """End ROS after each file. A set-up that fails after `rclpy.init` leaves it, and each later `init` would fail."""
+    """Shut down rclpy after each test file, because after a failed set-up the next `rclpy.init` would fail."""
     result = yield
     if nextitem is None or nextitem.path != item.path:
         rclpy = sys.modules.get("rclpy")
@@ -68,7 +68,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 
 def leftover() -> list[int]:
-    """Ids of running processes that this one, or a descendant of it, has started."""
+    """Return the ids of running processes that this process or its descendants have started."""
     parents = {int(p.name): state_and_parent(int(p.name))[1] for p in Path("/proc").glob("[0-9]*")}
     mine = {os.getpid()}
     while more := {pid for pid, parent in parents.items() if parent in mine} - mine:

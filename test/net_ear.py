@@ -1,6 +1,6 @@
-"""`net_ear.py ADDRESS`: a name server that answers every name with ADDRESS, and a line for each packet that arrives.
+"""`net_ear.py ADDRESS`: answer each name query with ADDRESS, and print a line for each TCP or UDP packet that arrives.
 
-Runs in a namespace of its own. Only IP counts; joining a multicast group, ARP and ICMPv6 are the kernel's own.
+Packets of ARP, ICMPv6 and IGMP (multicast groups) come from the kernel and are not printed.
 """
 
 import socket
@@ -10,7 +10,7 @@ import threading
 
 ADDRESS = sys.argv[1]
 IPV4, IPV6, TCP, UDP, SENT_BY_US = 0x0800, 0x86DD, 6, 17, 4
-REPLIES = (53, 443)  # source ports of what answers our own side
+REPLIES = (53, 443)  # source ports of answers to this namespace's own packets
 
 
 def print_packets() -> None:

@@ -1,6 +1,6 @@
-"""Two network namespaces joined by a link of our own: TAP devices, and a relay that delays, drops or cuts.
+"""Two network namespaces, joined by TAP devices and a relay that can delay, drop or cut off packets.
 
-netem would do it in the kernel; where the kernel lacks it this does as well, and is the same everywhere.
+The relay replaces the kernel module netem, which some kernels lack.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def ip(*words: str) -> None:
 
 
 def missing_rights() -> str:
-    """Why no namespaces can be made here; empty when they can."""
+    """Return the reason why this machine cannot make network namespaces, or "" if it can make them."""
     name = f"mmr{os.getpid()}"
     try:
         ip("netns", "add", name)
@@ -35,7 +35,7 @@ def missing_rights() -> str:
 
 
 class Link:
-    """Namespaces `names[0]` (10.99.8.1) and `names[1]` (10.99.8.2)."""
+    """Link between the network namespaces `names[0]` (address 10.99.8.1) and `names[1]` (10.99.8.2)."""
 
     def __init__(self, seed: int = 0) -> None:
         self.delay_s, self.jitter_s, self.loss, self.cut = 0.0, 0.0, 0.0, False
@@ -81,7 +81,7 @@ class Link:
         try:
             os.write(end, frame)
             self.passed += 1
-        except OSError:  # the other side's queue is full
+        except OSError:  # the receiver's packet queue is full
             self.dropped += 1
 
     def command(self, side: int, *words: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""`net_listener.py AVATAR`: a line of JSON for each pose that arrives, until killed. Runs in a namespace of its own."""
+"""`net_listener.py AVATAR`: print a line of JSON for each pose message that arrives, until the process is killed."""
 
 import json
 import sys
@@ -12,7 +12,7 @@ from mm_ros.ros.qos import listener_qos, message_class
 
 
 def tell(msg):
-    pose = avatar_pose_from_ros(msg)  # refuses what is not finite
+    pose = avatar_pose_from_ros(msg)  # raises an error for numbers that are not finite
     line = {"stamp": pose.stamp_ns * 1e-9, "at": time.time(), "root": pose.root[:2].tolist(), "stale": pose.stale}
     print(json.dumps(line), flush=True)
 

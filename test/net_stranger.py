@@ -1,4 +1,4 @@
-"""A line for each node that this process discovers, until killed; it sends to the addresses in ROS_STATIC_PEERS."""
+"""Print the name of each ROS node that is discovered via ROS_STATIC_PEERS, until the process is killed."""
 
 import rclpy
 

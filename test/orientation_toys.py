@@ -1,4 +1,4 @@
-"""Small worlds for the facing tests: a user who walks and turns, as arrays and as tracker frames."""
+"""Small inputs for the facing tests: a user who walks and turns, as arrays and as tracker frames."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from mm_ros.tracking import simulation as sim
 
 
 def walker(seconds=4.0, rate=60.0, seed=0, subject="toy") -> Motion:
-    """Head and swinging hands on a wandering path; the head looks where the body goes, and a little lateral."""
+    """Return the motion of a head and two swinging hands on a curved path; the head looks to both sides."""
     rng = np.random.default_rng(seed)
     t = np.arange(int(seconds * rate)) / rate
     yaw = rng.uniform(-3, 3) + 0.8 * np.sin(rng.uniform(0.3, 1.0) * t + rng.uniform(0, 6))
@@ -33,7 +33,7 @@ def everyone(count=8):
 
 
 def frames(motion: Motion, rate=90.0, turned=0.0, start_ns=10**9, epoch=0) -> list[TrackerFrame]:
-    """What headset and controllers would say, in a room turned by `turned` (rad)."""
+    """Return tracker frames of headset and controllers for a motion, in a room rotated by `turned` [rad]."""
     times = sim.sample_times(len(motion), motion.rate, rate)
     p, q = sim.resample(motion.positions, motion.rotations, motion.rate, times)
     turn = rot.from_yaw(turned)

@@ -1,4 +1,4 @@
-"""A simulated camera without delay, noise and losses."""
+"""A simulated camera whose landmarks have no delay, no noise and no losses."""
 
 from mm_ros.tracking.landmark_simulation import LandmarkSimulation
 

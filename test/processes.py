@@ -1,4 +1,4 @@
-"""Processes of a test: each is ended when its block ends, whatever became of the test."""
+"""Child processes of a test, which end with the `with` block that started them, even if the test fails."""
 
 import signal
 import subprocess
@@ -12,18 +12,18 @@ from typing import Any
 from mm_ros.base.own_python import module_command
 
 POLITE_S = 30.0
-PATIENCE_S = 120.0  # for what must come: a machine that does much else is no failure
+PATIENCE_S = 120.0  # maximum time [s] to wait for a certain event, long enough for a busy machine
 
 
 @cache
 def warm() -> None:
-    """Build the database and compile the kernels once, before a test's processes all do at the same time."""
+    """Build the default database and compile the kernels once, because a test's processes would all do it at once."""
     subprocess.run(module_command("mm_ros", "warm", "--quiet"), check=True)
 
 
 @contextmanager
 def running(command: list[str], **options: Any) -> Iterator["subprocess.Popen[Any]"]:
-    """The started process; `options` are those of `subprocess.Popen`."""
+    """Context with a process that runs `command`; the options are those of `subprocess.Popen`."""
     process = subprocess.Popen(command, **options)
     try:
         yield process
@@ -32,7 +32,7 @@ def running(command: list[str], **options: Any) -> Iterator["subprocess.Popen[An
 
 
 def end(*processes: "subprocess.Popen[Any]") -> None:
-    """Ctrl-C to all, as a user does, and SIGKILL to those that are still there after a while."""
+    """Send Ctrl-C to all processes, and after 30 s SIGKILL to those that still run."""
     for process in processes:
         if process.poll() is None:
             process.send_signal(signal.SIGCONT)
@@ -56,12 +56,12 @@ def wait_until(done: Callable[[], object], seconds: float, what: str = "it") -> 
 
 
 def alive(pid: int) -> bool:
-    """Whether a process runs: one that has ended stays in /proc until its parent has asked for its exit code."""
+    """Return whether a process runs; an ended process stays in /proc until its parent has read the exit code."""
     return state_and_parent(pid)[0] not in "ZX"
 
 
 def state_and_parent(pid: int) -> tuple[str, int]:
-    """State as /proc has it, X for a process that does not exist, and the id of the parent."""
+    """Return the state of a process in /proc ("X" if the process does not exist), and the id of its parent process."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     except OSError:
@@ -70,5 +70,5 @@ def state_and_parent(pid: int) -> tuple[str, int]:
 
 
 def children(pid: int) -> list[int]:
-    """Ids of the processes that the threads of this one have started."""
+    """Return the ids of the processes that the process `pid` has started and that still exist."""
     return [int(c) for task in Path(f"/proc/{pid}/task").glob("*/children") for c in task.read_text().split()]

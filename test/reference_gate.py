@@ -1,4 +1,4 @@
-"""The plausibility check of trackers as readable Python: the reference of the kernel in mm_ros/tracking/gate.py."""
+"""The plausibility check of tracker samples in readable Python, with which tests compare mm_ros/tracking/gate.py."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STILL: tuple[Vec, Vec] = (ZERO, ZERO)
 
 
 class Motion:
-    """Last samples of one device, newest first."""
+    """The last samples of one tracked device, the newest first."""
 
     def __init__(self) -> None:
         self.times, self.positions, self.rotations = np.zeros(KEPT), np.zeros((KEPT, 3)), np.zeros((KEPT, 4))
@@ -38,14 +38,14 @@ class Motion:
         self.held = min(self.held + 1, KEPT)
 
     def velocities(self, window_s: float) -> tuple[Vec, Vec]:
-        """Linear and angular velocity in room axes at the newest sample."""
+        """Return the device's linear and angular velocity in room axes at the newest sample."""
         if self.held < 2:
             return STILL
         v, w = end_velocities(self.times, self.positions, self.rotations, self.held, window_s)
         return v, w
 
     def carry(self, p: Vec, q: Quat) -> None:
-        """Move all samples along with the play space by this pose."""
+        """Transform all samples by the position `p` and rotation `q` by which the play space has moved."""
         for i in range(self.held):
             self.positions[i] = quat.add(quat.rotate(q, quat.get3(self.positions, i)), p)
             self.rotations[i] = quat.mul(q, quat.get4(self.rotations, i))
@@ -57,12 +57,12 @@ class TrackerGate:
         self.refused = dict.fromkeys(("flag", "zero", "frozen", "reach", "jump"), 0)
         self._timeline = Timeline()
         self._devices = [_Device(r, self.refused) for r in range(R)]
-        self._added_epochs = 0  # number of epochs that the gate has added to the source's
+        self._added_epochs = 0  # number of epochs that the gate has added to the epochs of the source
         self._raw_epoch: int | None = None
         self._last_ns = self._head_seen_ns = 0
 
     def reset(self) -> None:
-        """Clear all state; the next sample starts a new epoch."""
+        """Clear all state of the gate, so that the next sample starts a new epoch."""
         if self._raw_epoch is not None:
             self._added_epochs += 1
         self._clear()
@@ -73,7 +73,7 @@ class TrackerGate:
         self._devices = [_Device(r, self.refused) for r in range(R)]
 
     def step(self, raw: TrackerFrame) -> TrackerFrame | None:
-        """Filter one frame; None for a duplicate or late frame."""
+        """Return the filtered tracker frame, or None for a duplicate or late frame."""
         verdict, _ = self._timeline.judge(raw.stamp_ns, raw.epoch, raw.new_from_old)
         if verdict == DROP:
             return None
@@ -85,7 +85,7 @@ class TrackerGate:
         states = raw.state.tolist()
         for r, device in enumerate(self._devices):
             if states[r] == LOST and not device.known:
-                continue  # as in a new frame
+                continue  # The device stays LOST in `out`.
             device.step(self.settings, raw, dt, head)
             if r == HEAD_ROLE and device.accepted:
                 self._head_seen_ns, head = raw.stamp_ns, device.raw_p
@@ -93,7 +93,7 @@ class TrackerGate:
         return out
 
     def _begin(self, raw: TrackerFrame, verdict: str) -> None:
-        """Apply epochs, gaps and moves of the play space, before the sample itself."""
+        """Handle a new epoch, a gap or a transform of the play space, before the samples are filtered."""
         if verdict == RESET:
             if raw.epoch == self._raw_epoch:  # the source's clock went back without a new epoch
                 self._added_epochs += 1
@@ -112,27 +112,27 @@ class TrackerGate:
         self._raw_epoch = raw.epoch
 
     def _head_returns(self, raw: TrackerFrame) -> bool:
-        """Whether a lost head has a pose again; one that repeats the last pose has not."""
+        """Return whether a lost headset has a new pose, which must not repeat the refused pose."""
         head = self._devices[HEAD_ROLE]
         return bool(raw.state[HEAD_ROLE] != LOST) and head.state == LOST and not head.repeats_pose(raw)
 
 
 class _Device:
-    """Filter state of one tracker."""
+    """The filter of one tracked device, with its state."""
 
     def __init__(self, role: int, refused: dict[str, int]) -> None:
         self.role, self.refused = role, refused
         self.known = False
-        self.bridged = 0  # samples since the last good one
+        self.bridged = 0  # number of refused samples since the last accepted one
         self.accepted = False
         self.state = LOST
         self.p, self.q, self.v, self.w = ZERO, IDENTITY, ZERO, ZERO  # the output
-        self.raw_p, self.raw_q = ZERO, IDENTITY  # the last raw pose, accepted or not
-        self.repeats = 0  # number of repetitions of the last pose
-        self.frozen = False  # the last pose was repeated for `frozen_s`
+        self.raw_p, self.raw_q = ZERO, IDENTITY  # pose of the last sample, accepted or refused
+        self.repeats = 0  # number of samples that repeat the last raw pose
+        self.frozen = False  # whether the source has repeated the last pose for `frozen_s`
         self.raw_ns = self.changed_ns = self.good_ns = self.sampled_ns = 0
-        self.off_p, self.off_q = ZERO, IDENTITY  # output = raw + offset during a blend
-        self.motion, self.other = Motion(), Motion()  # at the accepted place, and at an unconfirmed one
+        self.off_p, self.off_q = ZERO, IDENTITY  # offset of the output from the raw pose during a blend
+        self.motion, self.other = Motion(), Motion()  # samples at the accepted place, and at an unconfirmed place
         self.other_since_ns = 0
 
     def step(self, s: GateSettings, raw: TrackerFrame, dt: float, head: Vec | None) -> None:
@@ -151,7 +151,7 @@ class _Device:
         if reason:
             self.refused[reason] += 1
             if reason == "jump" and before:
-                # The last accepted samples may already belong to a runaway pose, so the speed is limited.
+                # The last accepted samples may already belong to a pose that drifts away, so the speed is limited.
                 self.v = quat.shortened(self.v, 1.2 * s.blend_speed)
             self._bridge(s, now, dt)
             self.bridged += 1
@@ -173,7 +173,7 @@ class _Device:
         self.state = EXTRAPOLATED if repeated or quat.norm(self.off_p) > SEEN_M else state
 
     def _refusal(self, s: GateSettings, state: int, p: Vec, q: Quat, sampled: int, now: int, head: Vec | None) -> str:
-        """Reason why the sample by itself is refused; empty if it is not."""
+        """Return why a sample is refused, without a comparison with earlier motion; "" if it is not refused."""
         # A headset without cameras always extrapolates its position; an extrapolated controller drifts within a second.
         if state == LOST or (state == EXTRAPOLATED and self.role != HEAD_ROLE):
             return "flag"
@@ -192,7 +192,7 @@ class _Device:
         return ""
 
     def _jump(self, s: GateSettings, p: Vec, q: Quat, sampled: int) -> str:
-        """Reason "jump" if the device cannot have moved here and the place is not confirmed yet; else empty."""
+        """Return "jump" if the device cannot have moved to `p` and later samples have not confirmed `p`, else ""."""
         m = self.motion
         if self._plausible(s, m, p, q, sampled, s.acceleration):
             self.other.clear()
@@ -215,7 +215,7 @@ class _Device:
         speed, turn = quat.norm(v), quat.norm(w)
         last_p, last_q = quat.get3(m.positions, 0), quat.get4(m.rotations, 0)
         step = quat.sub(p, last_p)
-        # The smaller deviation from continued motion and from a sudden stop: a fist that hits a table is no jump.
+        # The smaller deviation from continued motion and from a sudden stop counts, because a fist may hit a table.
         off = min(quat.norm(step), quat.norm(quat.sub(step, quat.scale(v, dt))))
         top = s.head_speed if self.role == HEAD_ROLE else s.hand_speed
         # The velocity is unknown after the first two samples, so only the maximum speed limits the step.
@@ -225,7 +225,7 @@ class _Device:
         return off <= room and angle <= s.jump_rad + min(2.0 * turn * dt + 400.0 * dt * dt, s.turn_speed * dt)
 
     def _bridge(self, s: GateSettings, now: int, dt: float) -> None:
-        """Extrapolate from the last output with decaying velocity; LOST after `extrapolate_s`."""
+        """Extrapolate the last output with a decaying velocity; after `extrapolate_s` the device is LOST."""
         if not self.known:
             return
         if (now - self.good_ns) * 1e-9 > s.extrapolate_s:
@@ -242,7 +242,7 @@ class _Device:
         self.v, self.w = quat.scale(self.v, 1.0 - share), quat.scale(self.w, 1.0 - share)
 
     def _start_blend(self, s: GateSettings, dt: float, p: Vec, q: Quat, lost: bool) -> None:
-        """Start a blend after a loss: the offset is the extrapolated output minus the new raw pose."""
+        """Start a blend after a loss, whose offset is the extrapolated output minus the new raw pose."""
         if lost and self.state == EXTRAPOLATED:
             self._drift(s, dt)
         elif lost:
@@ -252,13 +252,13 @@ class _Device:
         if self.off_q[0] < 0.0:
             self.off_q = (-self.off_q[0], -self.off_q[1], -self.off_q[2], -self.off_q[3])
         if self.bridged == 1 and quat.norm(self.off_p) <= 2.0 * dt * self._speed(s):
-            self.off_p, self.off_q = ZERO, IDENTITY  # after one bad sample, the offset is within the motion itself
-        if not lost and quat.norm(self.off_p) < s.jump_m:  # repeated poses of a still device or a delayed source
+            self.off_p, self.off_q = ZERO, IDENTITY  # no blend after one bad sample and little motion
+        if not lost and quat.norm(self.off_p) < s.jump_m:  # the source repeated a pose of a still device
             self.off_p, self.off_q = ZERO, IDENTITY
         self._blend(s, dt, p)
 
     def _blend(self, s: GateSettings, dt: float, p: Vec) -> None:
-        """Shrink the offset; more slowly while the device moves, so that the output stays within `blend_speed`."""
+        """Shrink the offset, more slowly while the device moves, so that `blend_speed` limits the output's speed."""
         if self.off_p == ZERO and self.off_q == IDENTITY:
             return
         # The device's speed is unknown right after a loss, so the slowest blend is used.
@@ -278,7 +278,7 @@ class _Device:
         return float(quat.norm(self.motion.velocities(s.velocity_window_s)[0]))
 
     def repeats_pose(self, raw: TrackerFrame) -> bool:
-        """Whether the source repeats a pose that is already refused as frozen."""
+        """Return whether the source still repeats a pose that was refused as frozen."""
         r = self.role
         same = tuple(raw.positions[r].tolist()) == self.raw_p and tuple(raw.rotations[r].tolist()) == self.raw_q
         return self.frozen and same

@@ -1,4 +1,4 @@
-"""The trajectory as readable Python: the reference of the kernels in mm_ros/trajectory/from_trackers.py."""
+"""The prediction of the trajectory in readable Python, with which tests compare trajectory/from_trackers.py."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from mm_ros.trajectory.from_trackers import (
 
 
 def bent_share(pitch: float, drop: float, forward: float, above: float) -> float:
-    """Share of the head's drop that the back causes (0 … 1)."""
+    """Return the share (0 to 1) of the head's drop that a bent back causes."""
     p, d = _within(pitch, bending.PITCH), _within(drop, bending.DROP)
     f, a = _within(forward, bending.FORWARD), _within(above, bending.ABOVE)
     values = (1.0, p, d, p * d, f, a, f * d, a * d)
@@ -50,8 +50,8 @@ def _within(x: float, limits: tuple[float, float]) -> float:
 
 
 class Bend:
-    """`drop`: of the head joint beyond that of walking, as a share of the standing height. `share`: what the back
-    causes of it. `on_back`: −1 on the back … 1 otherwise."""
+    """Estimated bend of the user: `drop` of the head joint below its height in walking (share of the standing height),
+    `share` of the drop that the back causes, and `on_back` (−1 if the user lies on the back, otherwise 1)."""
 
     def __init__(self) -> None:
         self.reset()
@@ -66,10 +66,10 @@ class Bend:
         self.forget_place()
 
     def forget_place(self) -> None:
-        self._upright: tuple[float, float] | None = None  # where the head was last upright
+        self._upright: tuple[float, float] | None = None  # last position of the head at standing height
 
     def step(self, dt: float, frame: TrackerFrame, head_height: float, standing: float, yaw: float) -> None:
-        """`head_height`, `standing`: height of the head joint now and when standing [m]; `yaw`: of the body."""
+        """Update the bend from the present and the `standing` height of the head joint [m] and the body's `yaw`."""
         ahead = quat.rotate(quat.get4(frame.rotations, HEAD_ROLE), (1.0, 0.0, 0.0))
         pitch = -math.asin(_within(float(ahead[2]), (-1.0, 1.0)))
         fresh, self._ready = not self._ready, True
@@ -95,7 +95,7 @@ class Bend:
         self._last = (x, y, z)
         if self.ratio > bending.UPRIGHT:
             self._upright = (x, y)
-        behind = bending.SEAT_BEHIND_M  # of a user who was never upright
+        behind = bending.SEAT_BEHIND_M  # for a user who has not been upright so far
         if self._upright is not None:
             behind = (self._upright[0] - x) * math.cos(yaw) + (self._upright[1] - y) * math.sin(yaw)
         if self.sits:
@@ -113,29 +113,29 @@ class Bend:
         self.seated = damp(self.seated, float(self.sits), bending.SEATED_HALFLIFE_S, dt)
 
     def _hands_of(self, frame: TrackerFrame, standing: float, yaw: float) -> tuple[tuple[float, float], float]:
-        """Mean of the tracked hands relative to the head: forward and up, over the standing height; and a half-life."""
+        """Return the tracked hands' mean (forward, up from the head; in standing heights) and its half-life."""
         seen = [r for r in (LEFT_HAND_ROLE, RIGHT_HAND_ROLE) if frame.state[r] != LOST]
         if not seen:
             return bending.NEUTRAL, bending.UNSEEN_HALFLIFE_S
         x, y, z = (float(v) for v in (frame.positions[seen] - frame.positions[HEAD_ROLE]).mean(0) / standing)
         forward = x * math.cos(yaw) + y * math.sin(yaw)
-        laid_down = math.hypot(x, y) > 0.6 or z < -0.9  # controllers that were laid down
+        laid_down = math.hypot(x, y) > 0.6 or z < -0.9  # both controllers seem to lie on a table or on the floor
         return (bending.NEUTRAL, bending.UNSEEN_HALFLIFE_S) if laid_down else ((forward, z), bending.HANDS_HALFLIFE_S)
 
     def cosine(self) -> float:
-        """Cosine of the lean of the line from hips to head."""
+        """Return the cosine of the angle between the vertical and the line from hips to head."""
         bent = max(1.0 - self.share * self.drop * self.drop / (self.drop + bending.SOFT) / bending.HIPS_TO_HEAD, -0.2)
         upright = bending.SEATED_COSINE - 0.5 * max(self._pitch - 0.2, 0.0) ** 2
         return bent + self.seated * (max(upright, bent) - bent)
 
     @property
     def behind(self) -> float:
-        """Distance of the hips behind the head that bending causes, over the standing height; negative on the back."""
+        """Distance of the hips behind the head due to a bend, over the standing height; negative on the user's back."""
         return self.on_back * bending.HIPS_TO_HEAD * math.sqrt(max(1.0 - self.cosine() ** 2, 0.0))
 
 
 class Lean:
-    """`now`: smoothed distance of the hips behind the head centre [m]; `rate`: its derivative [m/s]."""
+    """Smoothed distance `now` of the hips behind the centre of the head [m], and its derivative `rate` [m/s]."""
 
     def __init__(self, standing: float):
         self.standing = standing
@@ -146,14 +146,14 @@ class Lean:
         self.settle(0.0)
 
     def settle(self, behind: float) -> None:
-        """Set the distance for this bend without smoothing. Learned values are kept. `behind`: see `step`."""
+        """Set the distance for the bend `behind` without smoothing, and keep the learned correction of the bend."""
         self.now, self.rate = self._of(behind * self.standing), 0.0
         self._once, self._twice = (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
 
     def step(self, dt: float, behind: float, ahead: float, left: float, turn: float) -> None:
-        """`behind`: part of the distance that bending causes, over the standing height.
+        """Update `now`; `behind` is the part of the distance that a bend causes, over the standing height.
 
-        `ahead`, `left`: velocity of the head in the axes of the facing [m/s]; `turn`: rate of the facing [rad/s].
+        `ahead` and `left` are the velocity of the head in facing axes [m/s], `turn` is the rate of the facing [rad/s].
         """
         if dt <= 0:
             return
@@ -166,7 +166,7 @@ class Lean:
         return fitted.UPRIGHT * self.standing + (1 + self.change) * bent
 
     def _learn(self, dt: float, bent: float, *motion: float) -> None:
-        """Recursive least squares of the lateral velocity over the turn rate, regularized by the estimated bend."""
+        """Learn the correction by recursive least squares of the head's lateral velocity over the turn rate."""
         self._once = tuple(damp(a, b, fitted.LEARNING_HALFLIFE_S, dt) for a, b in zip(self._once, motion, strict=True))
         self._twice = tuple(
             damp(a, b, fitted.LEARNING_HALFLIFE_S, dt) for a, b in zip(self._twice, self._once, strict=True)
@@ -192,7 +192,7 @@ class Lean:
 
 
 class TrajectoryStage:
-    """Predicts the desired trajectory. `times`: prediction times [s]; positions and velocities are in the room."""
+    """Predicts the desired trajectory at `times` [s] after each sample; positions and velocities are in the room."""
 
     def __init__(self, settings: TrajectorySettings, calibration: Calibration, times: tuple[float, ...]):
         self.settings = settings
@@ -203,7 +203,7 @@ class TrajectoryStage:
         self.reset()
 
     def set_times(self, times: tuple[float, ...]) -> None:
-        """Set the prediction times [s]: the `trajectory_times` of the feature layout."""
+        """Set the prediction times [s] to the `trajectory_times` of a feature layout."""
         self.times = np.array(times, np.float32)
 
     def set_calibration(self, calibration: Calibration) -> None:
@@ -214,14 +214,14 @@ class TrajectoryStage:
     def reset(self) -> None:
         self.timeline.reset()
         self.epoch = 0
-        self.head, self.stood = np.zeros(2), np.zeros(2)  # centre of the head; standing place of the hips
+        self.head, self.stood = np.zeros(2), np.zeros(2)  # head centre; slowly smoothed hip position
         self.velocity, self.acceleration = np.zeros(2), np.zeros(2)
-        self.slow, self.across = np.zeros(2), 0.0  # averages: of the velocity; of its component to the left
+        self.slow, self.across = np.zeros(2), 0.0  # averages of the velocity and of its part to the left
         self.yaw, self.yaw_rate, self.turn, self.sigma = 0.0, 0.0, 0.0, 0.0
         self.height_ratio = 1.0
         self.lean.reset()
         self.bend.reset()
-        self.worn = 0.0  # weight of the waist tracker, 0 … 1
+        self.worn = 0.0  # weight of the waist tracker, from 0 to 1
         self.waist = np.zeros(2)
 
     def step(
@@ -229,7 +229,7 @@ class TrajectoryStage:
     ) -> Trajectory | None:
         """Return the desired trajectory, or None for a late or duplicate sample or one without a tracked head.
 
-        `estimate`: the user's feet and way ahead, for this sample.
+        The `estimate` for the sample contains the user's feet and the predicted path of the hips.
         """
         if trackers.state[HEAD_ROLE] == LOST:
             return None
@@ -253,7 +253,7 @@ class TrajectoryStage:
         return self._make_trajectory(trackers.stamp_ns, np.array(trackers.new_from_old, np.float64), False, estimate)
 
     def stale(self, stamp_ns: int) -> Trajectory:
-        """A desired trajectory that stands at the last position, for use while no trackers are received."""
+        """Return a desired trajectory that stands at the last position, for the time in which no trackers arrive."""
         self.velocity, self.acceleration = np.zeros(2), np.zeros(2)
         self.slow, self.across = np.zeros(2), 0.0
         self.yaw_rate = self.turn = 0.0
@@ -261,7 +261,7 @@ class TrajectoryStage:
         return self._make_trajectory(stamp_ns, identity_pose(), True)
 
     def _head_centre(self, trackers: TrackerFrame) -> tuple[F64, F64]:
-        """Position of the head joint (3,), which does not move when the head turns, and its velocity (x, y)."""
+        """Return position (3,) and velocity (x, y) of the head joint, which does not move when the head turns."""
         q = quat.get4(trackers.rotations, HEAD_ROLE)
         arm = quat.rotate(q, quat.get3(self.calibration.headset_in_head.reshape(1, -1), 0))
         swing = quat.cross(quat.get3(trackers.angular_velocities, HEAD_ROLE), arm)
@@ -269,7 +269,7 @@ class TrajectoryStage:
         return trackers.positions[HEAD_ROLE] - arm, np.array([velocity[0] - swing[0], velocity[1] - swing[1]])
 
     def _blend_waist(self, dt: float, trackers: TrackerFrame, velocity: F64) -> F64:
-        """Blend to the waist tracker's velocity while it is tracked, and update its weight."""
+        """Blend `velocity` with that of a tracked waist tracker, and update the weight of the waist tracker."""
         tracked = trackers.state[WAIST_ROLE] != LOST
         self.worn = damp(self.worn, float(tracked), fitted.WAIST_HALFLIFE_S, dt) if dt > 0 else float(tracked)
         if tracked:
@@ -280,7 +280,7 @@ class TrajectoryStage:
         return velocity
 
     def _waist_arm(self, trackers: TrackerFrame) -> F64:
-        """Vector (3,) from the hips to the waist tracker in the room; zero while the mounting is not measured."""
+        """Return the vector (3,) from the hips to the waist tracker in the room; 0 without a measured mounting."""
         mounting = self.calibration.mountings.get(ROLES[WAIST_ROLE])
         if mounting is None:
             return np.zeros(3)
@@ -288,7 +288,7 @@ class TrajectoryStage:
         return np.asarray(rot.rotate(hips, mounting[:3]))
 
     def _locomotion_velocity(self, new_from_old: F64, dt: float) -> F64:
-        """Velocity of stick locomotion, which moves the play space rather than the trackers in it."""
+        """Return the velocity of stick locomotion, which moves the play space and not the trackers inside it."""
         c, s = _cos_sin_yaw(new_from_old)
         x, y = self.head
         return np.array([new_from_old[0] + c * x - s * y - x, new_from_old[1] + s * x + c * y - y]) / dt
@@ -309,10 +309,10 @@ class TrajectoryStage:
         self.stood = self._position()
 
     def _update(self, dt: float, velocity: F64, own: F64, facing: BodyOrientation) -> None:
-        """Update all smoothed values. `own`: velocity of the head joint without stick locomotion and waist tracker."""
+        """Update all smoothed values; `own` is the head joint's velocity without stick motion and waist tracker."""
         s = self.settings
         self.velocity, self.acceleration = spring(self.velocity, self.acceleration, velocity, s.velocity_halflife, dt)
-        # An uncertainty of 0.5 rad doubles the half-life.
+        # An uncertainty of 0.5 rad doubles the half-life of the facing.
         halflife = s.facing_halflife * (1 + 2 * max(0.0, self.sigma))
         self.yaw, self.yaw_rate = spring_angle(self.yaw, self.yaw_rate, facing.yaw, halflife, dt)
         turn = max(-fitted.LARGEST_TURN, min(fitted.LARGEST_TURN, self.yaw_rate))
@@ -324,23 +324,23 @@ class TrajectoryStage:
         self.stood = damp(self.stood, self._position(), s.still_halflife, dt)
 
     def _position(self) -> F64:
-        """Position of the hips (x, y): behind the head, blended to the waist tracker by its weight."""
+        """Return the hips' position (x, y) behind the head, blended with the waist tracker's by its weight."""
         estimate = self.head - self.lean.now * self._forward()
         return estimate + self.worn * (self.waist - estimate) if self.worn > 1e-3 else estimate
 
     def _velocity_now(self) -> F64:
-        """The smoothed velocity with its delay compensated."""
+        """Return the smoothed velocity, extrapolated by the delay of the smoothing."""
         s = self.settings
         return np.asarray(self.velocity + s.lead * s.velocity_halflife / math.log(2) * self.acceleration)
 
     def _yaw_now(self) -> float:
-        """The smoothed facing with the delay of a certain facing compensated. Compensation of the longer delay of an
-        uncertain facing would amplify errors."""
+        """Return the smoothed facing, extrapolated by the delay for a certain facing; for the longer delay of an
+        uncertain facing, the extrapolation would amplify errors."""
         s = self.settings
         return self.yaw + s.facing_lead * s.facing_halflife / math.log(2) * self.yaw_rate
 
     def _moving_confidence(self, velocity: F64) -> float:
-        """Confidence that the body moves: 0 while the head only sways or the body bends, 1 when the body walks."""
+        """Return the confidence that the body moves: 0 if the head only sways or the body bends, 1 in a walk."""
         s = self.settings
         speed = min(math.hypot(*velocity), math.hypot(*(velocity - self.lean.rate * self._forward())))
         away = math.hypot(*(self._position() - self.stood))
@@ -382,10 +382,10 @@ class TrajectoryStage:
         return offsets, turns + at(share) * (at(later) - turns)
 
     def _predicted_velocity(self, velocity: F64) -> F64:
-        """The velocity that the prediction assumes to last.
+        """Return the constant velocity of the prediction: a mix of the current velocity and its average.
 
-        It is a mix of the current velocity and its average. Across the facing, the head sways with each step and drifts
-        in a turn, so most of the lateral average is replaced by a slower one (measurements: docs/matching.md).
+        The head sways with each step and drifts in a turn, so most of the average's lateral part is replaced by a
+        slower average (measurements: docs/matching.md).
         """
         s, left = self.settings, self._left()
         steady = s.trend * velocity + (1 - s.trend) * self.slow
@@ -398,18 +398,18 @@ class TrajectoryStage:
         return np.array([-math.sin(self.yaw), math.cos(self.yaw)])
 
     def _predicted_turns(self) -> F64:
-        """Predicted turns (T,) relative to the current yaw [rad]; the turn rate decays exponentially."""
+        """Return the predicted turns (T,) from the current yaw [rad] for a turn rate that decays exponentially."""
         last = self.settings.turn_persistence
         return np.asarray(self.turn * last * -np.expm1(-self.times.astype(np.float64) / last))
 
 
 def _cos_sin_yaw(pose: F64) -> tuple[float, float]:
-    """Cosine and sine of a pose's yaw."""
+    """Return the cosine and the sine of the yaw of a pose."""
     yaw = quat.yaw_of((pose[3], pose[4], pose[5], pose[6]))
     return math.cos(yaw), math.sin(yaw)
 
 
 def _ramp(x: float, low: float, high: float) -> float:
-    """0 below `low`, 1 above `high`, smooth between."""
+    """Return 0 for `x` below `low`, 1 above `high`, and a smooth transition between these limits."""
     u = min(1.0, max(0.0, (x - low) / max(high - low, 1e-9)))
     return u * u * (3 - 2 * u)

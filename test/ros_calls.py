@@ -1,4 +1,4 @@
-"""Service calls that are repeated until they are answered."""
+"""Calls of ROS services, which are repeated until the service answers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,7 @@ AGAIN_S, TIMES = 4.0, 30
 
 
 def answer_of(client: Any, request: Any, spin_until: Callable[[Callable[[], bool], float], bool]) -> Any:
-    """Repeat a call: DDS drops an answer if the service has not discovered the client yet."""
+    """Repeat the call of a service until it answers, because DDS drops the answer to a client not yet discovered."""
     for _ in range(TIMES):
         future = client.call_async(request)
         if spin_until(future.done, AGAIN_S):

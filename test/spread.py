@@ -1,7 +1,7 @@
-"""A pytest plugin: which tests share a worker, and in which order. The slowest begin first.
+"""A pytest plugin that decides which tests share a worker of pytest-xdist, and starts the slowest files first.
 
-The tests of one file share a worker, because they share fixtures. All files with a browser share one, because two
-browsers at once draw so slowly that waits end. Files that start a graph for each value of a parameter are divided.
+The tests of one file share a worker, because they share fixtures. All files with a browser share one worker, because
+two browsers at once are so slow that waits time out. A file in `BY_PARAMETER` has one worker per parameter value.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ BROWSER = (
     *("show/test_viewer_page.py", "web/test_headset_page.py", "web/test_steering_page.py", "show/test_viewer.py"),
     *("web/test_headset_ways.py", "web/test_page_access.py", "show/test_browser.py"),
 )
-# Each value of the fixture's parameter in its own worker.
+# Files whose tests are divided among workers by the value of their fixture's parameter.
 BY_PARAMETER = {"ros/test_graph_faults.py": ("[processes]", "[composed]")}
-# Files that take longest. They begin first, so that no worker is left alone with one of them. Files that wait (graphs,
-# processes) and files that compute stand in turns, so that one worker computes while another waits.
+# The test files that take longest begin first, so that no worker runs alone at the end. Files that wait (for graphs or
+# processes) alternate with files that compute, so that one worker computes while another waits.
 LONGEST_FIRST = (
     *BROWSER,
     *("ros/test_graph_faults.py", "evaluation/test_evaluate.py", "ros/test_graph_nodes.py", "base/test_cache.py"),
@@ -32,7 +32,7 @@ LONGEST_FIRST = (
 
 
 def unit(nodeid: str) -> str:
-    """Name of the group of tests that one worker runs without a pause."""
+    """Return the name of the group to which a test belongs; one worker runs all tests of a group."""
     file, _, test = nodeid.removeprefix("test/").partition("::")
     if file in BROWSER:
         return "browser"

@@ -1,4 +1,4 @@
-"""The graph of a steered character in this process: input with its page, matcher and post-processing."""
+"""The ROS nodes of a steered character in the test's process: control with web page, matcher, post-processor."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mm_ros.ros.qos import listener_qos, message_class
 
 
 class SteeredWorld:
-    """`desired`, `roots`: x, y, yaw of each `trajectory` and `pose`; `stamps_s` of the poses. Runs in a thread."""
+    """Stores x, y and yaw of each received trajectory (`desired`) and pose (`roots`), and the stamps of the poses."""
 
     def __init__(self, port: int, control: str, **parameters) -> None:
         self._began = not rclpy.ok()
@@ -73,7 +73,7 @@ class SteeredWorld:
 
     @property
     def speed(self) -> float:
-        """Of the desired trajectory now [m/s]."""
+        """Speed in the newest desired trajectory [m/s]."""
         return self.desired[-1][3] if self.desired else 0.0
 
     def stands(self) -> bool:

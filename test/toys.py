@@ -1,4 +1,4 @@
-"""The smallest worlds that show a fact: a database of straight and turning walks, targets, tracker frames."""
+"""Small inputs for tests: a database of straight and turning walks, desired trajectories, and tracker frames."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TURNS = (-1.0, 0.0, 1.0)  # rad/s
 
 
 def _clip(speed: float, turn: float, seconds: float, crouch: float, phase: float) -> tuple[np.ndarray, np.ndarray]:
-    """Positions and rotations (F, J, …): an even walk with feet that swing, facing where it goes."""
+    """Return positions and rotations (F, J, …) of an even walk with swinging legs, which faces ahead."""
     t = np.arange(round(seconds * RATE)) / RATE
     skeleton = sk.default_skeleton()
     positions = np.tile(skeleton.offsets, (len(t), 1, 1)).astype(np.float64)
@@ -40,7 +40,7 @@ def _clip(speed: float, turn: float, seconds: float, crouch: float, phase: float
 
 
 def toy_database(seconds: float = 6.0) -> MotionDatabase:
-    """Clips of 4 speeds × 3 turns, upright and crouched; bands and a tag `fast`."""
+    """Return a database with upright and crouched clips of four speeds and three turn rates, and a tag `fast`."""
     parts = [
         (
             f"{band}_{speed:g}_{turn:g}",
@@ -99,7 +99,7 @@ def toy_database(seconds: float = 6.0) -> MotionDatabase:
 
 
 def joints_in_one_place(skeleton: sk.Skeleton) -> sk.Skeleton:
-    """As CMU's skeletons: the spine begins at the hips, neck and shoulders at the upper chest."""
+    """Return a skeleton as in CMU files, with the spine at the hips, and neck and shoulders at the upper chest."""
     offsets = skeleton.offsets.copy()
     offsets[list(COINCIDENT)] = 0.0
     return sk.Skeleton(offsets)
@@ -132,7 +132,7 @@ def desired(
     epoch: int = 0,
     **more,
 ) -> Trajectory:
-    """Straight on from `position` with `velocity`, facing `yaw`, at t seconds."""
+    """Return a desired trajectory at time `t` [s], straight from `position` with `velocity`, facing `yaw`."""
     times = np.array(HORIZON_S, np.float32)
     p, v = np.array(position, np.float64), np.array(velocity, np.float64)
     directions = np.tile(np.array([math.cos(yaw), math.sin(yaw)], np.float32), (3, 1))
@@ -145,7 +145,7 @@ def desired(
 def trackers(
     t: float, head=(0.0, 0.0, 1.68), yaw: float = 0.0, velocity=(0.0, 0.0, 0.0), epoch: int = 0
 ) -> TrackerFrame:
-    """A headset alone, level; head centre under it as the default calibration says."""
+    """Return a tracker frame with only a level headset at the position `head`."""
     frame = TrackerFrame(round(t * 1e9), epoch)
     frame.rotations[HEAD_ROLE] = rot.from_yaw(yaw)
     frame.positions[HEAD_ROLE] = head

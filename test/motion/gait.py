@@ -1,4 +1,4 @@
-"""Gait measures as in gait laboratories, computed from the finished motion, independent of its plan."""
+"""Measures of walking and running as in gait laboratories, computed from the joint positions of a clip."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mm_ros.motion.procedural.feet import BALL, HEEL, TIP
 from mm_ros.motion.procedural.smooth import gaussian
 
 Array = Any
-TOUCH_M = 0.002  # maximum height of the sole's lowest point that counts as touching the floor
+TOUCH_M = 0.002  # maximum height [m] of the sole's lowest point above the floor for a foot that touches the floor
 FEET = ((LEFT_FOOT, LEFT_TOES), (RIGHT_FOOT, RIGHT_TOES))
 
 
@@ -33,14 +33,14 @@ class GaitFigures:
     speed: float  # m/s
     step_length: float  # m
     cadence: float  # steps/s
-    double_support: float  # share of the time with both feet on the floor
+    double_support: float  # share of the time in which both feet are on the floor
     flight: float
-    bob: float  # m; vertical range of the pelvis within a stride
-    sway: float  # m; lateral range of the pelvis within a stride
-    knee_swing_deg: float  # maximum flexion within a stride, mean over strides
+    bob: float  # vertical range of the pelvis within a stride [m]
+    sway: float  # lateral range of the pelvis within a stride [m]
+    knee_swing_deg: float  # maximum flexion of the knee within a stride [deg], mean of all strides
     knee_least_deg: float
-    knee_loading_deg: float  # maximum flexion in the first fifth of a stride, mean over strides
-    arm_leg: float  # correlation of the hand and the foot of the same side along the path
+    knee_loading_deg: float  # maximum flexion of the knee in the first fifth of a stride [deg], mean of all strides
+    arm_leg: float  # correlation between the positions of hand and foot of the same side along the path
 
     @property
     def walk_ratio(self) -> float:
@@ -48,7 +48,7 @@ class GaitFigures:
 
 
 def on_floor(positions: Array, rotations: Array) -> Array:
-    """Return (F, 2) whether any point of the left, right sole touches the floor."""
+    """Return for each frame whether the sole of the left and of the right foot touches the floor (F, 2)."""
     out = []
     for foot, toes in FEET:
         heel_local = np.array([HEEL[0], 0.0, HEEL[1] - 0.07])
@@ -63,20 +63,20 @@ def on_floor(positions: Array, rotations: Array) -> Array:
 
 
 def knee_angles(clip: Clip) -> Array:
-    """Return the knee flexion (F, 2) in degrees, left and right."""
+    """Return the flexion of the left and of the right knee (F, 2) [deg]."""
     q = clip.rotations[:, [LEFT_LOWER_LEG, RIGHT_LOWER_LEG]].astype(float)
     return np.degrees(2 * np.arctan2(q[..., 2], q[..., 0]))
 
 
 def jitter(positions: Array, rate: float, low_pass_s: float = 0.0) -> float:
-    """Return the mean jerk of all joints, m/s³, optionally after a low-pass filter as for motion capture."""
+    """Return the mean jerk of all joints [m/s³], after a low-pass filter if `low_pass_s` is not 0."""
     if low_pass_s:
         positions = gaussian(positions, low_pass_s, rate)
     return float(np.linalg.norm(np.diff(positions.astype(float), 3, axis=0), axis=-1).mean() * rate**3)
 
 
 def gait_figures(clip: Clip, first: int, stop: int) -> GaitFigures:
-    """Measure steady straight walking or running in frames [first, stop)."""
+    """Measure steady straight walking or running in the frames from `first` to `stop` − 1 of a clip."""
     p, q = (a.astype(float)[first:stop] for a in clip.globals())
     knees = knee_angles(clip)[first:stop]
     touch = on_floor(p, q)

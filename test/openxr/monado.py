@@ -1,7 +1,7 @@
-"""Monado's service, and its `remote` driver: poses go in over TCP, so that a test knows the truth.
+"""The OpenXR service Monado with its driver `remote`, to which a test sends the device poses over TCP.
 
-The packet is `struct r_remote_data` of Monado 25.0.0, 376 bytes: header, head, left, right. Poses are in OpenXR's axes
-with x, y, z, w, then the position.
+A packet is `struct r_remote_data` of Monado 25.0.0 with 376 bytes: header, head, left and right controller. Each pose
+is a quaternion x, y, z, w and a position x, y, z, in the axes of OpenXR.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from pathlib import Path
 
 PORT = 4242
 HEADER = b"mndrmt3\0"
-CENTER = 8 + 96  # head: two views of 48 bytes, then the centre
+CENTER = 8 + 96  # byte at which the head's pose begins, after the header and two views of 48 bytes
 LEFT, RIGHT = 8 + 128, 8 + 128 + 120
-SQUEEZE = 28 + 24 + 20 + 4  # in a controller: pose, velocities, curl, trigger; then the grip button, 0 to 1
-ACTIVE = 28 + 24 + 20 + 32 + 1  # in a controller: pose, velocities, curl, seven axes, hand_tracking_active
+SQUEEZE = 28 + 24 + 20 + 4  # byte of the grip button (0 to 1) in a controller's data
+ACTIVE = 28 + 24 + 20 + 32 + 1  # byte of a controller's data that states whether the controller is active
 SIZE = 376
 
 
@@ -55,12 +55,12 @@ class Service:
 
 
 class Remote:
-    """The other end of the driver. `send` sets all three poses at once."""
+    """Connection to Monado's driver `remote`, by which a test sets the poses of headset and controllers."""
 
     def __init__(self) -> None:
         self._socket = socket.create_connection(("127.0.0.1", PORT), timeout=5)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._receive(SIZE)  # what a reset would be
+        self._receive(SIZE)  # Monado first sends the packet that would reset its state
         self._packet = bytearray(self._receive(SIZE))  # the latest
         self._packet[:8] = HEADER
 
@@ -74,7 +74,7 @@ class Remote:
         return out
 
     def send(self, head, left, right, left_active: bool = True, right_active: bool = True, grips=(0.0, 0.0)) -> None:
-        """Poses: x, y, z, w of the rotation, x, y, z of the position, OpenXR's axes."""
+        """Send the poses of headset and controllers (quaternion x, y, z, w, then position x, y, z) in OpenXR axes."""
         struct.pack_into("<7f", self._packet, CENTER, *head)
         controllers = ((LEFT, left, left_active, grips[0]), (RIGHT, right, right_active, grips[1]))
         for at, pose, active, grip in controllers:

@@ -1,4 +1,4 @@
-"""Robots for tests: the project's own humanoid, and changes of its text."""
+"""Robot files for tests: the humanoid of this project, and changed copies of its URDF text."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ TEXT = HUMANOID.read_text()
 
 
 def without(text: str, *starts: str) -> str:
-    """Delete the joints whose names start so, with the links below them."""
+    """Delete the joints whose names begin with one of `starts`, and all links below these joints."""
     dead = set()
     joints = re.findall(r'<joint name="([^"]*)".*?<parent link="([^"]*)"/><child link="([^"]*)"/>.*?</joint>', text)
     for name, parent, child in joints:
@@ -24,14 +24,14 @@ def without(text: str, *starts: str) -> str:
 
 
 def nameless(text: str) -> str:
-    """Replace all names by numbers, so that only geometry is left."""
+    """Replace all names in a robot file by numbers, so that only the geometry identifies the parts."""
     names = dict.fromkeys(re.findall(r'(?:name|link)="([^"]*)"', text))
     numbers = {name: f"n{i}" for i, name in enumerate(names)}
     return re.sub(r'(name|link)="([^"]*)"', lambda m: f'{m[1]}="{numbers[m[2]]}"', text)
 
 
 def turned_round(text: str) -> str:
-    """Put the robot on a new base that is turned by 180°."""
+    """Connect the robot to a new base that is rotated by 180° about the vertical."""
     joint = (
         '<link name="new_base"/><joint name="turn" type="fixed"><origin rpy="0 0 3.14159265"/><parent link="new_base"/>'
         '<child link="pelvis"/><axis xyz="0 0 0"/></joint></robot>'

@@ -1,6 +1,6 @@
-"""Script that test_search.py runs in another process: plain twins, or numba's bounds checks, on up to 4,096 rows.
+"""Script that test_search.py runs to test the search without compilation, or with numba's bounds checks.
 
-The reference is NumPy: the same float32 terms, column by column, for all rows at once.
+The function `reference` adds the same float32 terms in NumPy, column by column, for all frames at once.
 """
 
 import sys
