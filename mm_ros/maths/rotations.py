@@ -97,8 +97,7 @@ def wrap_angle(a: Any) -> Any:
 
 
 def forward_kinematics(parents: Array, positions: Array, rotations: Array) -> tuple[Array, Array]:
-    """Convert joint positions (…, J, 3) and rotations (…, J, 4) from parent axes to the room; joint 0 is already
-    there."""
+    """Convert joint positions (…, J, 3) and rotations (…, J, 4) to the room; joint 0 must already be in the room."""
     p, q = positions.copy(), rotations.copy()
     for j in range(1, len(parents)):
         k = parents[j]

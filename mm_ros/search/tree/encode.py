@@ -67,8 +67,7 @@ def _weigh(typing: Any, first: Any, unit: Any, query: Any, weights: Any, scaled:
 
 
 def _weigh_plain(first: int, unit: Any, query: Any, weights: Any, scaled: Any) -> float:
-    """Write to `scaled` the cost of a difference of one code, for 32 columns; return the largest cost (-1: bad
-    query)."""
+    """Write the cost of a difference of one code to `scaled`, for 32 columns; return its maximum (-1: bad query)."""
     part = slice(first, first + WIDE)
     q, w = query[part], weights[part]
     if not (np.isfinite(q).all() and np.isfinite(w).all() and (w >= 0).all()):

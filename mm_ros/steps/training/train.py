@@ -24,7 +24,7 @@ from mm_ros.steps.training.augment import Augmentation, Window, window
 from mm_ros.steps.training.data import Source
 from mm_ros.steps.training.network import NetworkPlan, StepNetwork, loss, onnx_of
 
-Tell = Callable[[str, int, int], None]  # progress function of label, number done, number of all
+Tell = Callable[[str, int, int], None]  # function that shows progress, from text, finished batches and all batches
 CHECKPOINT = 500  # The step network is measured after every `CHECKPOINT` batches of the training.
 NORMALIZED_BY = 200  # Mean and standard deviation of the inputs are computed from `NORMALIZED_BY` windows.
 
