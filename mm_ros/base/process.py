@@ -21,7 +21,7 @@ WAKE_NS = 1_000  # Linux may wake a sleeping thread up to this time [ns] too lat
 # 0.05 ms.
 COLLECT_AFTER = 10_000
 _LIBC = ctypes.CDLL(None)  # libc is loaded at import, because no library may be loaded between fork and exec.
-# A terminal sends Ctrl-C to all child processes. Child processes that still run after 0.3 s get SIGINT from the parent.
+# A terminal sends Ctrl-C to all child processes; after 0.3 s, the parent sends SIGINT to those that still run.
 TERMINAL_S = 0.3
 POLITE_S = 8.0
 RETURN_S = 0.3  # A child process that was killed soon after its start is replaced after this pause [s].
