@@ -41,7 +41,7 @@ PURPOSES = {
     "colcon": "development: colcon",
     "dev": "development: viewer, webxr, openxr, steamvr, robot-out, test, lint, colcon",
 }
-ESTIMATOR = "ai-edge-litert"  # With this package, `mm_ros setup` also installs the networks of `pose_estimator`.
+ESTIMATOR = "ai-edge-litert"  # With `ai-edge-litert`, `mm_ros setup` also installs the networks of `pose_estimator`.
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
