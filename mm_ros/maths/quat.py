@@ -1,6 +1,6 @@
 """Compiled functions of vectors and quaternions (w, x, y, z), which return tuples to avoid memory allocation.
 
-Arguments are tuples or rows of numpy arrays. The file maths/rotations.py has the same functions for arrays (…, 4).
+The arguments are tuples or rows of arrays; the file maths/rotations.py has the same functions for arrays (…, 4).
 """
 
 from __future__ import annotations
@@ -223,7 +223,7 @@ def from_yaw(yaw: float) -> Quat:
 
 @njit
 def yaw_of(q: Row) -> float:
-    """Return the yaw of the x axis after the rotation `q`."""
+    """Return the yaw [rad] of the direction to which the quaternion `q` rotates the x axis."""
     return math.atan2(2.0 * (q[0] * q[3] + q[1] * q[2]), 1.0 - 2.0 * (q[2] * q[2] + q[3] * q[3]))
 
 

@@ -61,7 +61,7 @@ def from_yaw(yaw: Array | float) -> Array:
 
 
 def yaw_of(q: Array) -> Array:
-    """Return the yaw of the x axis after the rotation `q`."""
+    """Return the yaw [rad] of the direction to which the quaternion `q` rotates the x axis."""
     w, x, y, z = np.moveaxis(q, -1, 0)
     return np.asarray(np.arctan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z)))
 
