@@ -27,8 +27,8 @@ def elbow_direction(toward_hand: Row, side: int) -> Vec:
     """Return the direction of the elbow in the axes of the chest. `toward_hand` is the unit vector from shoulder to
     hand; the result is a unit vector normal to `toward_hand`. For a hand in front of the body, the elbow points down,
     outward and back; for any other hand, the direction of the elbow turns with that of the hand, by the shortest
-    rotation. The numbers of this function are fitted to the CMU recordings (`docs/pose.md`). The direction of the elbow
-    is discontinuous only for hands above and behind the other shoulder, where no hand reaches."""
+    rotation. The numbers in `elbow_direction` are fitted to the CMU recordings (`docs/pose.md`). The direction of the
+    elbow is discontinuous only for hands above and behind the other shoulder, where no hand reaches."""
     s = 1.0 - 2.0 * side
     rest = quat.unit((0.837, 0.428 * s, -0.341), (1.0, 0.0, 0.0))
     elbow = quat.unit(quat.across((-0.521, 0.435 * s, -0.734), rest), (0.0, 0.0, -1.0))

@@ -125,7 +125,7 @@ _SKINS: dict[int, Skin] = {}
 
 
 def skin(skeleton: Skeleton) -> Skin:
-    """Return the skin mesh of a skeleton. The first call for a skeleton takes about a third of a second."""
+    """Return the skin mesh of a skeleton. The first call of `skin` for a skeleton takes about 0.3 s."""
     if skeleton.hash not in _SKINS:
         _SKINS[skeleton.hash] = _make(skeleton)
     return _SKINS[skeleton.hash]

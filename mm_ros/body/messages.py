@@ -1,5 +1,5 @@
-"""Convert the data types of this package to ROS messages and back. The running ROS graph and the reader of bags use the
-same conversions.
+"""Convert the data types of the package `body` to ROS messages and back. The running ROS graph and the reader of bags
+use the same conversions.
 
 `Encoder` makes messages of the classes of rclpy or of rosbags; the functions `…_from` read messages of both. Only this
 module reorders quaternions: w is first in the data types and last in messages. The functions `…_from` raise MmRosError
@@ -271,7 +271,7 @@ def feet_from(numbers: Any) -> FeetEstimate | None:
 
 
 def avatar_pose_from(msg: Any) -> AvatarPose:
-    moved = min(max(len(msg.positions) // 3, len(NAMES) - 1), MOST_JOINTS - 1)  # number of joints except the root
+    moved = min(max(len(msg.positions) // 3, len(NAMES) - 1), MOST_JOINTS - 1)  # joints in the message except the root
     positions, velocities, angular = (np.zeros((moved + 1, 3), np.float32) for _ in range(3))
     rotations = np.zeros((moved + 1, 4), np.float32)
     rotations[0, 0] = 1.0

@@ -59,9 +59,9 @@ class Range(NamedTuple):
 
 # Ranges of lengths relative to the leg length. The range of the head height covers skeletons of eight motion-capture
 # studios. The range of the arm is the mean of women and men (de Leva 1996) ± 6 %, and that of the shoulders is ± 25 %.
-HEAD_OVER_LEG = Range(1.84, 1.90, 1.97)  # height of the head joint above the floor, relative to the leg
-ARM_OVER_LEG = Range(0.60, 0.65, 0.71)  # distance from shoulder to wrist, relative to the leg
-SHOULDERS_OVER_LEG = Range(0.32, 0.42, 0.53)  # distance between the shoulder joints, relative to the leg
+HEAD_OVER_LEG = Range(1.84, 1.90, 1.97)  # height of the head joint above the floor, divided by the leg length
+ARM_OVER_LEG = Range(0.60, 0.65, 0.71)  # distance from shoulder to wrist, divided by the leg length
+SHOULDERS_OVER_LEG = Range(0.32, 0.42, 0.53)  # distance between the shoulder joints, divided by the leg length
 # A leg length is wrong if the lengths that head and arms suggest for it both differ by more (logarithm of the ratio).
 LEG_OFF = 0.17
 AGREE = 0.10  # A leg is corrected only if the leg lengths that head and arms suggest differ by less (log of the ratio).

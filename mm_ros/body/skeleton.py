@@ -124,7 +124,7 @@ WHOLE = Segments()
 class Skeleton:
     """Skeleton: a tree of J joints, of which the canonical joints come first. `offsets` (J, 3) are the positions of the
     joints in the axes of their parents in the rest pose [m]; `offsets[HIPS]` is the height of the hips above the floor.
-    `parents` (J,) are the indices of the parents. Each joint comes after its parent, and the parent of the root is −1.
+    `parents` (J,) holds the index of each joint's parent, which comes before the joint, and −1 for the root.
     """
 
     offsets: NDArray[np.float32]

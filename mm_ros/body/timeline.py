@@ -69,6 +69,6 @@ def is_identity(pose: F64) -> bool:
     if numbers == _IDENTITY:
         return True
     x, y, z, _, qx, qy, qz = numbers
-    if abs(qx) > 5e-7 or abs(qy) > 5e-7 or abs(qz) > 5e-7:  # half of the permitted rotation angle [rad]
+    if abs(qx) > 5e-7 or abs(qy) > 5e-7 or abs(qz) > 5e-7:  # half a microradian, as qx is half a rotation angle
         return False
     return bool(abs(x) < 1e-6 and abs(y) < 1e-6 and abs(z) < 1e-6)
