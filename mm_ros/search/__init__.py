@@ -48,8 +48,8 @@ def make_engine(
     """Create a search engine for the normalized features (N, D) of a database; the arrays may be memory-mapped.
 
     `range_starts` and `range_stops` hold the first frame of each clip and the frame after its last frame. `arrays`
-    holds a stored index, as returned by `Engine.to_arrays`. The engine uses the stored index if it was made from the
-    same data, and otherwise builds a new one. The index is optimized for `usual_weights`; other weights give exact
+    holds a stored search index, as returned by `Engine.to_arrays`. The engine uses the stored index if it was made from
+    the same data, and otherwise builds a new one. The index is optimized for `usual_weights`; other weights give exact
     results too, but more slowly.
     """
     if name not in ENGINES:

@@ -32,7 +32,7 @@ def tree_links(leaves: int, columns: int) -> tuple[I32, I32]:
             break
         counts.append(blocks)
     starts = np.concatenate([[0], np.cumsum([-(-count // LANES) for count in counts])])
-    firsts = [starts[-1], *starts[: len(counts) - 1]]  # the node numbers of the leaves follow those of all blocks
+    firsts = [starts[-1], *starts[: len(counts) - 1]]  # the leaves have the node numbers after those of all blocks
     children = [_children(count, int(first)) for count, first in zip(counts, firsts, strict=True)]
     top = np.array([starts[-2], starts[-1], len(counts), last_code(columns)], np.int32)
     return np.concatenate(children), top

@@ -27,7 +27,7 @@ from mm_ros.search.tree.tree import search_tree, tree_at, tree_table
 BRUTE, BOXES, TREE = 0, 1, 2
 KINDS = {"brute": BRUTE, "boxes": BOXES, "tree": TREE}
 TABLE_SIZE, INDEX_AT = 64, 16
-FORMAT = 2  # version of stored indices; a stored index with another version is not used
+FORMAT = 2  # version of the format of stored search indices; an index in another version is not used
 SEAL = "made_of"
 MASKS = 256  # maximum number of masks for which an engine caches whether any frame matches
 _SEARCH_SIGNATURE = "(int64, float32[::1], float32[::1], float64, int64, int64, int64, int64, int64)"
@@ -108,7 +108,7 @@ class Engine:
         self._seal = stored_seal
         self.corpus = corpus
         self.index = index
-        self._masks: dict[tuple[int, int, int], bool] = {}  # key: bits of a mask; value: whether any frame matches
+        self._masks: dict[tuple[int, int, int], bool] = {}  # maps the bits of a mask to whether any frame matches
         self._table = np.zeros(TABLE_SIZE, np.int64)
         tables: dict[str, Callable[[Any], list[int]]] = {"tree": tree_table, "boxes": boxes_table}
         index_table = tables[name](index) if name in tables else []
@@ -206,7 +206,7 @@ class Engine:
         matching it is too slow, because it computes the cost of every frame.
         """
         query, w = _floats("query", query_normalized), _floats("weights", weights)
-        self.search(query, w, mask=mask)  # this call only checks query, weights and mask
+        self.search(query, w, mask=mask)  # `search` is called only to check query, weights and mask
         wanted = np.zeros(len(self.corpus.features), np.bool_)
         for start, stop in zip(self.corpus.starts, self.corpus.searchable_stops, strict=True):
             wanted[start:stop] = True

@@ -34,9 +34,9 @@ FACTOR = 65535.0  # integer by which the squared code differences of the column 
 class CodeSpace(NamedTuple):
     """Parameters of the quantization, one number per feature column, padded to a multiple of 32 columns."""
 
-    base: F32  # feature value of code 0
+    base: F32  # feature value that code 0 stands for, in each column
     per_unit: F32  # number of codes by which the code grows if the feature grows by 1
-    unit: NDArray[np.float64]  # square of the difference of feature values between adjacent codes
+    unit: NDArray[np.float64]  # squared difference between the feature values of adjacent codes, in each column
     closed_below: F32  # 1 for a column in which no frame is below code 0, else 0
     closed_above: F32  # 1 for a column in which no frame is above the last code, else 0
 

@@ -139,8 +139,8 @@ def encode_query(
 
     Return the kind of sum to search with (such as WHOLE), the cost per unit of the sum, and the cost that all frames
     have in common. Let a be the distance of a query from the range of the codes in one column, and d the distance of a
-    frame from the nearer end of this range; the squared distance of query and frame is (a + d)² = a² + 2 a d + d². The
-    sum of a² is the cost that all frames share. Integer sums without 2 a d are lower bounds of the cost.
+    frame from the nearer end of this range; the squared distance of query and frame is (a + d)² = a² + 2 a d + d²; the
+    sum of a² is the cost that all frames share, and sums without 2 a d are lower bounds.
     """
     top = 0.0
     for first in range(0, space.base.shape[0], WIDE):
