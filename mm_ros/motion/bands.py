@@ -78,7 +78,7 @@ def _valley(ratios: F64, limit: float, far: float, fewest: int) -> float:
         return limit
     smooth[~inside] = np.inf
     lowest = np.flatnonzero(smooth == smooth.min())
-    best = lowest[np.argmin(np.abs(lowest - 10))]  # of limits with equally few frames, the nearest to the usual limit
+    best = lowest[np.argmin(np.abs(lowest - 10))]  # the limit with the fewest frames that is nearest to the usual limit
     return round(float((edges[best] + edges[best + 1]) / 2), 4)
 
 

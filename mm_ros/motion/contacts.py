@@ -21,17 +21,17 @@ TOES = (LEFT_TOES, RIGHT_TOES)
 @dataclass(frozen=True)
 class ContactSettings(Settings):
     speed: float = setting(
-        0.15, "Maximum speed of toes in contact with the floor. Larger values prolong foot contacts.", "m/s", 0.0, 5.0
+        0.15, "Maximum speed of toes in contact with the floor; larger values prolong foot contacts.", "m/s", 0.0, 5.0
     )
     height: float = setting(
         0.06,
-        "Maximum height of toes in contact, above their height at rest. Larger values prolong foot contacts.",
+        "Maximum height of toes in contact, above their height at rest; larger values prolong foot contacts.",
         "m",
         0.0,
         1.0,
     )
     median_radius_s: float = setting(
-        0.1, "Radius of the median filter of foot contacts. Larger values remove more short contacts.", "s", 0.0, 1.0
+        0.1, "Radius of the median filter of foot contacts; larger values remove more short contacts.", "s", 0.0, 1.0
     )
 
 

@@ -69,7 +69,7 @@ def read_layout(path: str | Path) -> FeatureLayout:
 def read_functions(path: str | Path, layout: FeatureLayout) -> Functions:
     """Load the Python functions that a feature layout refers to; return a map from feature name to function.
 
-    The Python files are in the folder of the YAML file `path`. Loading a file executes its code.
+    The Python files are in the folder of the YAML file `path`. Loading a Python file executes its code.
     """
     if path in BUILT_IN:
         return {}

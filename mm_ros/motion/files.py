@@ -1,4 +1,4 @@
-"""Read and write database files. Processes memory-map a file, so that they share its memory.
+"""Read and write database files. Processes memory-map a database file, so that they share its memory.
 
     8 bytes magic · u32 version · u32 CRC-32 of the header · u64 length of the header · header (JSON) · arrays
 

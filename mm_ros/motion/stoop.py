@@ -63,7 +63,7 @@ SPEED_STEP, TURN_STEP = 0.35, 0.25  # range of speeds [m/s] and yaw rates [rad/s
 def bent_copies(clips: Sequence[Clip], ratios: Sequence[Array], share: float) -> list[Clip]:
     """Return copies of clips with a bent back, for the classes of head height (bands) that contain little motion.
 
-    The copies last at most `share` times as long as all clips. `ratios` holds the smoothed head height ratios.
+    The copies last at most `share` times as long as all clips. `ratios` holds the clips' smoothed head height ratios.
     """
     whole = sum(c.seconds for c in clips)
     depths = poor_depths(np.concatenate([*ratios]), share)
@@ -169,7 +169,7 @@ class Piece(NamedTuple):
     first: int
     stop: int
     group: tuple[int, int, int]  # kind of motion, number of the speed class, number of the yaw rate class
-    skating: float  # share of frames in which a foot slides
+    skating: float  # share of the frames in the piece in which a foot slides
 
 
 def pieces_to_bend(clips: Sequence[Clip], ratios: Sequence[Array], seconds: float) -> list[Piece]:

@@ -31,7 +31,7 @@ MOST_BYTES = 2_000_000_000  # maximum size of a BVH file in bytes, about four ho
 MOST = 1e9  # maximum length or angle in a BVH file, because squares of larger numbers may overflow
 DEEPEST, MOST_JOINTS = 200, 5000  # maximum numbers of joints in one chain of a skeleton and in the whole skeleton
 _LOOKED_AT = 100  # approximate number of frames that decide whether positions are in the axes of the room
-# Common frame rates [Hz], the most common one first. A rounded frame time means the first of the rates that fit.
+# Common frame rates [Hz], the most common one first. A rounded frame time means the first of these rates that fits.
 USUAL_RATES = (120, 60, 30, 100, 240, 90, 72, 50, 25, 24, 48, 200, 180, 150, 15, 20, 40, 80, 250, 300, 10)
 
 
@@ -202,7 +202,7 @@ class _Reader:
 
     def hierarchy(self, lines: list[str]) -> None:
         stack: list[int] = []  # joints and end sites whose closing brace has not been read; end site n is -1 - n
-        pending: int | None = None  # joint whose opening brace has not been read yet
+        pending: int | None = None  # joint whose name has been read, but not its opening brace
         for self.line, text in enumerate(lines[:-1], 1):
             for part in re.split(r"([{}])", text):
                 words = part.split()
@@ -316,7 +316,7 @@ class _Reader:
         stated = int(frames_text)
         columns = sum(len(c) for c in self.channels)
         block = np.frombuffer(self.data, np.uint8)[at:]
-        possible = len(block) // (2 * max(columns, 1)) + 2  # maximum number of frames in this many bytes
+        possible = len(block) // (2 * max(columns, 1)) + 2  # maximum number of frames that the bytes `block` can hold
         values, frames, bad_line, came, code = parse_numbers(block, max(columns, 1), min(stated + 1, possible))
         bad = self.line + 1 + int(bad_line)
         if code == SHORT_OR_LONG:

@@ -31,14 +31,14 @@ _Y_FLIPPED = np.array([1, -1, 1], np.float32)
 
 @dataclass(frozen=True)
 class RootSettings(Settings):
-    smooth: bool = setting(True, "Smooth the virtual root. A root that is not smoothed follows the hips exactly.")
+    smooth: bool = setting(True, "Smooth the virtual root; a root that is not smoothed follows the hips exactly.")
     position_window_s: float = setting(
-        31 / 60, "Filter window of the root's position. Larger values make the root's path smoother.", "s", 0.0, 10.0
+        31 / 60, "Filter window of the root's position; larger values make the root's path smoother.", "s", 0.0, 10.0
     )
     direction_window_s: float = setting(
-        61 / 60, "Filter window of the root's facing. Larger values make the root's turns smoother.", "s", 0.0, 10.0
+        61 / 60, "Filter window of the root's facing; larger values make the root's turns smoother.", "s", 0.0, 10.0
     )
-    order: int = setting(3, "Polynomial order of the root's filter. Larger orders smooth the root less.", "", 0, 9)
+    order: int = setting(3, "Polynomial order of the root's filter; larger orders smooth the root less.", "", 0, 9)
 
 
 def sample_times(frames: int, rate: float, new_rate: float) -> F64:

@@ -25,7 +25,7 @@ FASTEST_HIPS = 13.0  # minimum speed [m/s] of the hips in a glitch; sprinters re
 SUDDEN = 3.0  # minimum ratio of the speed in a glitch to the median speed in the frames around it
 LONGEST_BRIDGED_GLITCH_S = 0.1  # maximum duration [s] of a glitch that is interpolated; a longer glitch splits the clip
 # Minimum change of the angular velocity [°/s], and of the rotation per frame [°], in a flicker. The ankles of sprinters
-# reach 1200°/s.
+# rotate by up to 1200°/s.
 FLICKER_DEG_S, FLICKER_DEG = 3000.0, 20.0
 # Maximum gap [s] inside a flicker, time [s] before and after a flicker that is also replaced, and maximum duration [s]
 # of a flicker that is replaced.

@@ -49,7 +49,7 @@ def onto_skeleton(clip: Clip, skeleton: Skeleton) -> Clip:
 
 
 def with_toes_at(clip: Clip, targets: Array) -> Clip:
-    """Bend the legs so that the toe joints are at `targets` (F, 2, 3). The directions of feet and knees do not change.
+    """Bend the legs so that the toe joints are at `targets` (F, 2, 3). The feet and knees keep their directions.
 
     If a leg would have to be straighter than before, the heel of this foot rises.
     """

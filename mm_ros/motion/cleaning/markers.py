@@ -1,7 +1,7 @@
 """Repair of errors in motion capture that come from wrong or lost markers.
 
 Three errors are detected and repaired: feet that point backward, joints whose rotations jump for a few frames, and feet
-that are rotated by 180° about their length. Motion without these errors is not changed.
+that are rotated by 180° about their length. Motion without marker errors is not changed.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ def _by_words(bvh: Bvh) -> dict[str, int]:
         if side and part:
             nodes.setdefault(f"{side}_{part}", i)
     for side in SIDES:
-        # Files from Xsens name the upper arm "shoulder". If an arm has two shoulders, the upper one is the collar bone.
+        # Files from Xsens name the upper arm "shoulder"; if an arm has two shoulders, the upper one is the collar bone.
         if f"{side}_upper_arm" not in nodes and f"{side}_shoulder" in nodes:
             collar = nodes.pop(f"{side}_shoulder")
             shoulders = [i for i, n in enumerate(names) if side_of(n) == side and part_of(n) == "shoulder"]

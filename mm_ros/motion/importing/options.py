@@ -95,7 +95,7 @@ class ImportOptions:
     jobs: int = 1
     shortest_s: float = 0.5
     every: Overrides = field(default_factory=Overrides)
-    files: tuple[tuple[str, Overrides], ...] = ()  # pairs (pattern, overrides); the last pattern that matches counts
+    files: tuple[tuple[str, Overrides], ...] = ()  # pairs (file name pattern, overrides); the last match counts
 
     def of(self, name: str) -> Overrides:
         """Return the overrides for the file `name`: those for all files, replaced by those of matching patterns."""
@@ -138,7 +138,7 @@ def _overrides(path: str | Path, value: Any) -> Overrides:
         several = given if isinstance(given, list | tuple) else (given,)
         value["tags"] = tuple(tuple(t) if isinstance(t, list) else t for t in several)
     if isinstance(value.get("subject"), int):
-        value["subject"] = str(value["subject"])  # because YAML reads a name such as 69 as an integer
+        value["subject"] = str(value["subject"])  # YAML reads a person's name such as 69 as an integer
     try:
         return Overrides(**value)
     except MmRosError as error:

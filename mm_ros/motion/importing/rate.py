@@ -18,7 +18,7 @@ SLOWEST, FASTEST = 5.0, 1000.0  # range of plausible frame rates [Hz]
 GRAVITY = 9.81  # m/s²
 WALK_RATIO = 0.38  # ratio of step length to cadence [m/Hz] when adults walk at a comfortable speed
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)  # possible ratios of the frame rate in the header to the true frame rate
-# Cost that is added to the misfit of each factor in FACTORS. A factor with a larger cost needs more evidence.
+# Cost that is added to the misfit of each factor in FACTORS; a factor with a larger cost needs more evidence.
 _DOUBT = (5.0, 2.5, 0.0, 2.5, 5.0)
 _USUAL = (24.0, 250.0)  # range of common frame rates of recordings [Hz]
 _LEAST = 3  # minimum number of falls, or of walks, that count as evidence about the frame rate

@@ -67,7 +67,7 @@ class Manner:
     arm_swing: float = 1.0
     elbow: float = 0.30  # bend of the elbow at rest [rad]
     pelvis_yaw: float = 1.0
-    stoop: float = 0.03  # forward pitch of the chest [rad]
+    stoop: float = 0.03  # forward pitch of the person's chest in all motion [rad]
 
 
 @dataclass

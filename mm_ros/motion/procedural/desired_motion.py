@@ -30,7 +30,7 @@ class Leg:
     room: tuple[float, float] = (0.0, 0.0)
     turn: float = 0.0  # rad/s, counter-clockwise
     sink: float = 0.0  # distance [m] of the pelvis below its height in standing
-    lean: float = 0.0  # forward pitch of the chest [rad]
+    lean: float = 0.0  # forward pitch of the chest in this segment of the motion [rad]
     tiptoe: float = 0.0  # pitch of the feet [rad], positive if the heels are up
     run: float = 0.0  # 0: walk, 1: run
     look_yaw: float = 0.0  # yaw of the head relative to the body [rad]
@@ -62,7 +62,7 @@ def make_desired_motion(
     """Compute the desired motion in each frame for a list of segments (legs).
 
     A Gaussian filter with the standard deviation `blend_s` [s] smooths the transitions between segments. A transition
-    lasts about 2.5 times `blend_s`.
+    between segments lasts about 2.5 times `blend_s`.
     """
     counts = [max(1, round(leg.seconds * RATE)) for leg in legs]
 
