@@ -44,7 +44,7 @@ def encode(positions: Any, rotations: Any, root_velocity: Any, contacts: Any) ->
 def rotation_of(x: Row, y: Row) -> Quat:
     """Convert the first two columns `x` and `y` of a rotation matrix to a quaternion.
 
-    The vector `x` is normalized, and `y` is made orthogonal to `x`. If `x` or `y` has the length 0, it is a fixed axis.
+    The vector `x` is normalized, and `y` is made orthogonal to `x`. A fixed axis replaces a vector of length 0.
     """
     a = quat.unit(x, (1.0, 0.0, 0.0))
     b = quat.unit(quat.sub(y, quat.scale(a, quat.dot(a, y))), quat.unit((-a[1], a[0], 0.0), (0.0, 1.0, 0.0)))

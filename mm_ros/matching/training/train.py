@@ -33,7 +33,7 @@ from mm_ros.motion.database import MotionDatabase
 
 STAGES = ("pose", "stepper", "projector")
 SAVE_EVERY_S = 60.0  # Time between two checkpoints, from which an interrupted training continues.
-TELL_EVERY_S = 15.0  # Time between two lines of progress output.
+TELL_EVERY_S = 15.0  # Time [s] between two lines of progress output of the training.
 WARM_STEPS = 100
 
 
