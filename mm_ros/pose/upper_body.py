@@ -42,7 +42,7 @@ COMFORTABLE_TURN = 0.9
 SPINE_TURN_SHARE, SPINE_TURN_LIMIT = 0.7, 0.7
 BACKWARD = 0.9  # The twist of the spine fades out when the turn of the head is within `BACKWARD` [rad] of 180°.
 COMFORTABLE_SHIFT = 0.08  # People shift their hips by up to `COMFORTABLE_SHIFT` [m], and lean to reach farther.
-LEAN_SHARE = 0.5  # Share of the distance beyond `COMFORTABLE_SHIFT` for which the torso leans.
+LEAN_SHARE = 0.5  # Share of a distance beyond `COMFORTABLE_SHIFT` that the torso covers by leaning.
 
 # The height of the hips changes by at most `HEIGHT_CORRECTION` [m] to compensate for the lean of the trunk.
 HEIGHT_CORRECTION = 0.03
@@ -55,7 +55,7 @@ STRAIGHTENED = 0.6  # Maximum rotation by which the spine is straightened [rad].
 REACH_ZONE = 0.008  # The arm stretches ever more slowly within `REACH_ZONE` [m] of its full length.
 SHARPEST_ELBOW = 2.65  # Maximum bend of the elbow [rad].
 ELBOW_ON_FLOOR = 0.05  # Minimum height of an elbow joint above the floor [m].
-OUTWARD_SHARE = 0.3  # Larger values move an elbow near the floor farther outward.
+OUTWARD_SHARE = 0.3  # Outward push on an elbow near the floor; larger values move the elbow farther outward.
 # The shoulder moves toward a hand that is farther away than `CLAVICLE_START` times the arm's length.
 CLAVICLE_START = 0.9
 CLAVICLE_LIMIT = 0.6  # Maximum rotation of the collar bone [rad].
