@@ -19,7 +19,7 @@ SPAWN = multiprocessing.get_context("spawn")
 _KILLED = "a helper process was killed, perhaps for lack of memory; fewer --jobs need less memory"
 
 _flags = multiprocessing.util._args_from_interpreter_flags  # type: ignore[attr-defined]
-# The option `-I` of Python prevents that a helper process imports modules from the current folder. `-I` is set by an
+# The option `-I` of Python prevents helper processes from importing modules of the current folder. `-I` is set by an
 # internal function of multiprocessing, which was checked with Python 3.10 to 3.12.
 multiprocessing.util._args_from_interpreter_flags = lambda: ["-I", *_flags()]  # type: ignore[attr-defined]
 

@@ -70,7 +70,7 @@ def _root_between(positions: Any, rotations: Any, row: int, fraction: float) -> 
 
 @njit
 def root_delta(positions: Any, rotations: Any, from_row: int, from_fraction: float, row: int, fraction: float) -> Any:
-    """Return displacement (x, y) and turn of the root between two times of a clip, in root axes at the first time."""
+    """Return displacement (x, y) and turn of the root between two times of a clip, in the axes of the earlier root."""
     x0, y0, yaw0 = _root_between(positions, rotations, from_row, from_fraction)
     x1, y1, yaw1 = _root_between(positions, rotations, row, fraction)
     c, s = np.cos(yaw0), np.sin(yaw0)

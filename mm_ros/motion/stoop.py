@@ -57,7 +57,7 @@ UPRIGHT_RATIO, UPRIGHT_TORSO = 0.93, np.radians(20)
 COPIED = (IDLE, TURN, WALK, SIDE, BACK)
 FASTEST = 1.3  # maximum speed [m/s] of motion that is copied with a bent back
 SHORTEST_S, LONGEST_S = 3.0, 10.0  # minimum and maximum duration [s] of a piece that is copied with a bent back
-SPEED_STEP, TURN_STEP = 0.35, 0.25  # range of speeds [m/s] and yaw rates [rad/s] in a group of similar pieces
+SPEED_STEP, TURN_STEP = 0.35, 0.25  # ranges of speed [m/s] and yaw rate [rad/s] in a group of similar motion pieces
 
 
 def bent_copies(clips: Sequence[Clip], ratios: Sequence[Array], share: float) -> list[Clip]:

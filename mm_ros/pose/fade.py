@@ -50,7 +50,7 @@ ENDS = (HEAD, LEFT_HAND, RIGHT_HAND, LEFT_FOOT, RIGHT_FOOT)
 CARRIERS = (NECK, LEFT_SHOULDER, RIGHT_SHOULDER, HIPS, HIPS)  # Parent joints of the head, the arms and the legs.
 STRAIGHTEST = 0.999  # Maximum distance from shoulder to hand or from hip to foot, as a share of the limb's length.
 # A fade moves each joint at most at the speed `FASTEST` [m/s]. If a subscriber loses two of three poses at 90 Hz, a
-# joint at this speed moves by 0.17 m from one received pose to the next.
+# joint at `FASTEST` moves by 0.17 m from one received pose to the next.
 FASTEST = 5.0
 # Maximum decay rate of the offset of a fade: `PEAK` times the initial value per half-life.
 PEAK = 2.0 * math.log(2.0) / math.e

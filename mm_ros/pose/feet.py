@@ -185,7 +185,7 @@ def decide(
     may_hold = t.lock_on != 0 and guessed >= 1.0
     if feet.locked[side]:
         alone = not _stands(feet, 1 - side)
-        # `gone` rises above 1 when the toe leaves the floor.
+        # The foot counts as lifted off the floor if `gone` exceeds 1.
         gone = max(height / LIFT_HEIGHT, math.hypot(pace[0], pace[1]) / LIFT_SPEED)
         feet.over[side] = 0.0 if contact or (alone and gone <= 1.0) else feet.over[side] + dt
         # A short loss of contact does not release the foot, because a foot that is released before its toe leaves the

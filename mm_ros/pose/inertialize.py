@@ -47,7 +47,7 @@ def quintic(x0: float, v0: float, blend_time: float) -> tuple[float, float, floa
 
     At the end of the duration, value, velocity and acceleration of the quintic are 0.
     """
-    v0 = min(v0, 0.0)  # The initial rate is limited to 0, because an offset that grows at first would overshoot.
+    v0 = min(v0, 0.0)  # The offset's initial rate is at most 0, because an offset that grows at first would overshoot.
     t = blend_time
     if v0 < 0.0:
         t = min(t, -5.0 * x0 / v0)  # The duration is limited, because the offset would cross zero in a longer decay.

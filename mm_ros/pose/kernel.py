@@ -48,8 +48,8 @@ TOE_LIFT = 0.6  # Ratio of the toe's height to the ankle's height in the middle 
 # Half-life of the smoothing of the user's share in the avatar's feet, which follows the certainty of the estimate.
 SHARE_HALFLIFE_S = 0.1
 RELEASED_CONTACT = 0.7  # A locked foot may be released if its probability of contact is below this value.
-# A locked foot whose estimate is certain is released if its probability of motion exceeds 0.5. If the estimate of the
-# foot is uncertain, this limit is higher by up to `CALM`.
+# A locked foot may be released if its probability of motion exceeds 0.5 for a certain estimate of the foot, or a limit
+# that is higher by up to `CALM` for an uncertain estimate.
 CALM = 0.4
 # While no foot is locked, the foot with the larger probability of contact stands, if this probability exceeds
 # `SUPPORTING_CONTACT`.

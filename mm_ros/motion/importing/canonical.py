@@ -84,7 +84,7 @@ def t_likeness(p: Array, nodes: dict[str, int]) -> tuple[float, Array]:
         for a, b, ideal, allowed in (
             ("upper_leg", "lower_leg", -_Z, 1.0),
             ("lower_leg", "foot", -_Z, 1.0),
-            ("upper_arm", "lower_arm", y * _Y, 0.6),  # weight of the arm's angle; below 1 to accept A-poses
+            ("upper_arm", "lower_arm", y * _Y, 0.6),  # weight of the arm's angle, below 1 so that A-poses are accepted
             ("lower_arm", "hand", y * _Y, 0.6),
             ("foot", "toes", _X, 0.6),
         ):

@@ -33,7 +33,7 @@ T_LIKE_DEG = 38.0  # a posture is close to a T-pose if the direction of each lim
 
 LEG_M = (0.34, 1.15)  # range of leg lengths (thigh and shin) of people with a height of 0.9 to 2.2 m
 USUAL_LEG_M = 0.85  # leg length [m] of an average adult
-CLEARLY = 2.0  # the unit of length is doubtful if the two units with the lowest costs differ by less than this
+CLEARLY = 2.0  # the unit of a file is doubtful if the costs of the two best units differ by less than this
 
 LEVELLED_DEG = 15.0  # the report calls a correction of the head's pitch by more than this doubtful
 MOSTLY = 0.6  # if a larger share of frames is on hands and feet, the skeleton is probably that of an animal

@@ -28,7 +28,7 @@ class Dialect:
     up: str = "Y+"
     unit_to_m: float = 0.01
     order: str = "ZYX"  # order of the rotation channels of each joint
-    joint_axes: Mapping[str, Array] = field(default_factory=dict)  # key: joint name; value: rotation (4,) in the T-pose
+    joint_axes: Mapping[str, Array] = field(default_factory=dict)  # maps a joint to its rotation (4,) in the T-pose
     extra_root: str = ""  # name of an additional joint above the hips that does not move; may be empty
     positions_everywhere: bool = False  # whether all joints have position channels, instead of only the hips
     offset_repeats_frame_0: bool = False  # whether the OFFSET of the hips in the file is their position in frame 0

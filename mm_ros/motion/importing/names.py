@@ -18,7 +18,7 @@ SIDES = ("left", "right")
 # table has no names of spine and neck, because all joints between hips and head belong to spine and neck.
 _LIMBS = ("shoulder", "upper_arm", "lower_arm", "hand", "upper_leg", "lower_leg", "foot", "toes")
 _FAMILIES: dict[str, tuple[str, str, tuple[str, ...]]] = {
-    # key: family of skeletons; value: names of hips and head, and patterns of the limbs in the order of _LIMBS
+    # maps a family of skeletons to the names of hips and head, and the patterns of the limbs in the order of _LIMBS
     "CMU (cgspeed)": (
         "Hips", "Head",
         ("{S}Shoulder", "{S}Arm", "{S}ForeArm", "{S}Hand", "{S}UpLeg", "{S}Leg", "{S}Foot", "{S}ToeBase"),

@@ -25,7 +25,7 @@ class Step:
     position: F64  # (2,) horizontal position of the ankle while the foot is flat on the floor
     yaw: float
     forward: float  # mean velocity [m/s] in the direction of the foot, which determines how the foot lands
-    pace: float  # time [s] between the landings of both feet
+    pace: float  # time [s] from the landing of one foot to the landing of the other foot
     run: float
     # Maximum lateral displacement [m] of the foot in the air, to avoid the foot on the floor
     detour: F64 = field(default_factory=lambda: np.zeros(2))

@@ -26,7 +26,7 @@ class Posture:
     name: str
     leg: Leg
     fastest: float  # maximum walking speed in this posture [m/s]
-    share: float  # duration of motion in this posture, as a share of that of upright motion
+    share: float  # duration of motion in this posture, as a share of the duration of upright motion
 
 
 # Postures in which the synthetic person stands, walks and turns
