@@ -34,7 +34,7 @@ class Steps:
     matched: AvatarPose
     match: Match
     pose: AvatarPose
-    feet: FeetEstimate | None = None  # the user's feet as the step estimator estimates them
+    feet: FeetEstimate | None = None  # estimated contacts and positions of the user's feet
 
 
 class Avatar:
@@ -66,7 +66,7 @@ class Avatar:
         cls, database: MotionDatabase, calibration: Calibration | None = None, settings: AvatarSettings | None = None
     ) -> Avatar:
         """Build an avatar with the networks that the settings select. If the settings select the learned engine, the
-        model file replaces `database`."""
+        avatar uses the skeleton and feature layout in its model file instead of `database`."""
         settings = settings or AvatarSettings()
         # The loaders are imported here, because they import onnxruntime, which `Avatar` itself does not need.
         from mm_ros.facing.model_file import load_facing_model
@@ -101,8 +101,8 @@ class Avatar:
         self.trajectory.steps.watch(landmarks)
 
     def step(self, trackers: TrackerFrame, facing: BodyOrientation | None = None) -> AvatarPose | None:
-        """Return the pose of the avatar for one sample of the trackers. If `facing` is given, this facing replaces the
-        predicted facing.
+        """Return the pose of the avatar for one sample of the trackers. The avatar uses `facing`, or, if `facing` is
+        None, predicts the user's facing from the trackers.
 
         For a late or duplicate sample, and for a sample without a head, `step` returns None.
         """

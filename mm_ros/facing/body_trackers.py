@@ -8,11 +8,11 @@ from mm_ros.body.types import F64
 from mm_ros.facing import fitted
 from mm_ros.maths.rotations import wrap_angle
 
-UNTURNED = (1.0, 0.0, 0.0, 0.0)  # identity quaternion, which stands for no rotation
+UNTURNED = (1.0, 0.0, 0.0, 0.0)  # quaternion (w, x, y, z) of no rotation
 
 
 class MountedTracker:
-    """Measures the facing by one body tracker on the waist or a foot.
+    """Measures the facing of the user's body by one body tracker on the waist or a foot.
 
     The facing is the tracker's change of yaw since its first sample, plus the body's learned facing at that sample.
     """
@@ -26,7 +26,7 @@ class MountedTracker:
         self._zero = self._learned_s = 0.0
 
     def facing(self, rotation: F64, predicted: float, dt: float, learn: bool) -> float:
-        """Return the facing of the body [rad].
+        """Return the facing of the user's body [rad] when the body tracker has the rotation `rotation`.
 
         If `learn` is true, the rotation of the tracker on the body is learned from the facing `predicted` [rad]. If
         `learn` is false, the x axis of the tracker must point forward.

@@ -3,7 +3,7 @@
 A compiled function is faster than onnxruntime, which needs about half a microsecond for each node of the graph, and
 reads the weights of the facing network twice, the second time for the mirrored input. The function `compiled`
 recognizes the graphs that `mm_ros train orientation` and `mm_ros train steps` write. Networks with other graphs run in
-onnxruntime. The outputs of a compiled function and of onnxruntime differ by at most 1e-6.
+the library onnxruntime. The outputs of a compiled function and of onnxruntime differ by at most 1e-6.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from mm_ros.body.types import F32
 from mm_ros.maths.jit import njit
 
-FACING, STEPS = "29dcb3abfba5042f", "818d2cff2882511f"  # hashes of the graphs that `Ensemble` and `Layers` compute
+FACING, STEPS = "29dcb3abfba5042f", "818d2cff2882511f"  # hashes of the graphs of facing network and step network
 ROWS = 2  # The facing network computes two rows: for the inputs, and for their mirror image.
 
 
@@ -32,7 +32,7 @@ class Network(Protocol):
 def compiled(nodes: list[bytes], weights: dict[str, NDArray[Any]]) -> Network | None:
     """Return the compiled network of an ONNX graph, or None if no class of this module computes this graph."""
     if numba.config.DISABLE_JIT:
-        return None  # without compilation, a network would need half a second per frame
+        return None  # without Numba's compilation, this code would need half a second per frame
     kinds: dict[str, Callable[[dict[str, NDArray[Any]]], Network]] = {FACING: Ensemble, STEPS: Layers}
     graph = hashlib.blake2b(b"".join(nodes), digest_size=8).hexdigest()
     try:
@@ -78,8 +78,7 @@ class Ensemble:
 
     def step(self, inputs: F32, remembered: F32, tick: bool) -> tuple[F32, F32]:
         """Return the outputs (1, 4) for the inputs (1, D) of one frame, and the new state. If `tick` is false, the
-        state does not change, and the array `remembered` is returned.
-        """
+        state does not change, and the array `remembered` is returned."""
         out, now = np.empty((1, 4), np.float32), np.empty_like(remembered) if tick else remembered
         before, after = remembered.reshape(self._memory), now.reshape(self._memory)
         run_ensemble(inputs[0], before, after, out[0], tick, self._limits, *self._weights)
@@ -158,8 +157,7 @@ def run_layers(
     into_0: Any, back_0: Any, bias_0: Any, into_1: Any, back_1: Any, bias_1: Any, w_last: Any, b_last: Any,
 ) -> None:  # fmt: skip
     """Compute the step network: read the inputs `x` (D,) and the state `h` (2, R), and write the outputs `out` (K,) and
-    the new state `h_now` (2, R).
-    """
+    the new state `h_now` (2, R)."""
     seen, first = np.empty(len(x), np.float32), b_first.copy()
     for i in range(len(x)):
         seen[i] = min(max((x[i] - mean[i]) * inverse[i], limits[0]), limits[1])
@@ -194,7 +192,8 @@ def run_ensemble(
     b1: Any, w2: Any, b2: Any, unmirror: Any,
 ) -> None:  # fmt: skip
     """Compute the facing network: read the inputs `x` (D,) and the state `h` (G, 2, R), and write the outputs `out`
-    (4,). If `tick` is true, the new state is written to `h_now`. If `tick` is false, pass the array `h` as `h_now`.
+    (4,). If `tick` is true, the new state is written to `h_now`; if `tick` is false, the caller must pass `h` as
+    `h_now`.
     """
     members, inputs, hidden = w0.shape
     first, memory = members - into.shape[0], h.shape[2]
@@ -237,8 +236,9 @@ def run_ensemble(
 
 @njit
 def remember(h: Any, heard: Any, own: Any, bias: Any, now: Any) -> None:
-    """Write the new state `now` of a GRU cell with the state `h`. The activations of both gates and of the new value
-    are sums of `heard`, which comes from the inputs, and `own`, which comes from the state.
+    """Write the next state of gated recurrent units (GRU) with the state `h` to `now`. The
+    activations of both gates and of the new value are sums of `heard`, which comes from the inputs, and `own`, which
+    comes from the state.
     """
     memory = h.shape[1]
     for r in range(ROWS):

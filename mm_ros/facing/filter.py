@@ -1,9 +1,9 @@
 """Kalman filter that estimates the error of the predicted facing from measured facings.
 
 The filter has two states, which are angles and are modelled as Ornstein–Uhlenbeck processes. The state `error` is the
-error of the predicted facing and changes slowly. The state `bias` is the error of the camera and changes faster. A
+slow error of the predicted facing. The state `bias` is the faster error of the facing that the camera shows. A
 measurement of the camera observes the sum of `error` and `bias`. The variances and correlation times of `error` and
-`bias` decide how the filter divides a measured error between them. Between measurements, `error` decays to zero.
+`bias` decide how the filter divides a measured error between them. Between measurements, both states decay to zero.
 """
 
 from __future__ import annotations

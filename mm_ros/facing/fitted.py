@@ -3,7 +3,7 @@
 The values were fitted to motion captures of the CMU database with simulated trackers (docs/evaluation.md) and with the
 simulated camera of tracking/landmark_simulation.py (benchmarks/2026-11-fusion.md). The captures of the test persons,
 subjects 08 and 35, were not used for the fit. `python tools/sensitivity.py mm_ros/facing/fitted.py CLIP… --row fused`
-halves and doubles each value and prints how the figures of `mm_ros evaluate` change. The printed figures are in
+halves and doubles each value and prints how the figures of `mm_ros evaluate` change. The results are in
 benchmarks/2026-11-constants.md.
 """
 
@@ -11,16 +11,16 @@ import numpy as np
 
 from mm_ros.body.types import LEFT_FOOT_ROLE, RIGHT_FOOT_ROLE, WAIST_ROLE
 
-# Fitted values that orientation.py uses
+# Fitted values for the prediction of the facing in orientation.py
 QUICK_ERROR = 0.1  # facing error [rad] at which the half-life of the facing smoothing is halved
 SIGMA_GROWTH_RATE = 0.5  # rate [rad/s] at which the standard deviation of the facing grows while the headset is lost
 
-# Fitted values that filter.py and fusion.py use
-OUTLIER = 1.5  # the difference of measured and filtered facing is limited to this [standard deviations]
+# Fitted values for the correction of the predicted facing in filter.py and fusion.py
+OUTLIER = 1.5  # larger differences of measured and filtered facing are limited to this [standard deviations]
 SMALLEST_SIGMA = 0.09  # minimum standard deviation of the predicted facing [rad]; networks underestimate their error
-MAX_STEP = 0.06  # maximum change of the facing correction from one frame to the next [rad]
-CORRELATED = 0.8  # share of a picture's facing error that also appears in the next pictures
-BIAS_LASTS_S = 0.8  # correlation time of the facing error of the camera's landmarks
+MAX_STEP = 0.06  # maximum change of the correction of the facing from one frame to the next [rad]
+CORRELATED = 0.8  # share of the error of the facing in a camera picture that is the same in the next pictures
+BIAS_LASTS_S = 0.8  # correlation time of the error of the facing that the camera's landmarks show [s]
 # half-life of the mean strain; the strain is a picture's squared facing difference from the filter / its variance
 STRAIN_HALFLIFE_S = 8.0
 WORST_STRAIN = 12.0  # maximum strain of one picture, which limits how long the picture raises the mean strain
@@ -30,14 +30,14 @@ TRACKER_SIGMA: dict[int, float] = {WAIST_ROLE: 0.035, LEFT_FOOT_ROLE: 0.30, RIGH
 TRACKER_LASTS_S: dict[int, float] = {WAIST_ROLE: 0.02, LEFT_FOOT_ROLE: 0.5, RIGHT_FOOT_ROLE: 0.5}
 MOUNTING_LEARNED_FOR_S = 60.0  # time constant with which the rotation of a tracker on the body is learned
 
-# Noise of the landmarks, which camera/alignment.py and camera/camera.py use
-HIDDEN = 0.3  # minimum visibility of a landmark that is used
+# Fitted values for the noise of body landmarks in camera pictures (camera/alignment.py and camera/camera.py)
+HIDDEN = 0.3  # body landmarks with a visibility up to this are not used
 TRUNK_NOISE = 0.6  # ratio of the noise of hips and shoulders to the measured noise of nose and wrists
 TWIST = 0.05  # standard deviation of the angle between hips and shoulders of a moving person [rad]
-NOISE_LASTS_S = 0.4  # correlation time of the position error of a landmark
+NOISE_LASTS_S = 0.4  # correlation time of the error of the position of a body landmark [s]
 TURN_LASTS_S = 2.0  # twice the correlation time of an error that turns all landmarks of the body together
-NOISE_HALFLIFE_S = 6.0  # half-life of the average that measures the noise of the landmarks
-NOISE_PRIOR_S = 1.0  # duration of an observation that has the same weight as the start value `NOISE_START`
+NOISE_HALFLIFE_S = 6.0  # half-life of the average from which the noise of the body landmarks is estimated [s]
+NOISE_PRIOR_S = 1.0  # the start value `NOISE_START` counts as much as landmarks observed for this time [s]
 # standard deviation of a landmark [m] along the line of sight, across it and in height: start value, minimum, maximum
 NOISE_START, NOISE_FLOOR, NOISE_CEILING = (0.08, 0.04, 0.04), (0.015, 0.008, 0.008), (0.20, 0.12, 0.12)
 # standard deviation of the yaw error that all landmarks of a picture share [rad]: start value, minimum, maximum
@@ -51,11 +51,11 @@ TURNED = 16.0  # a picture is rejected if the square of the camera's apparent tu
 # maximum mean squared distance of nose and wrists from the trackers / squared spread, if the person is the user
 UNEXPLAINED = 0.2
 FLIP_PENALTY = 6.0  # additional cost of reading a picture as flipped: −2 log p for a probability p of 1/20
-FAR_OFF = 9.0  # maximum cost of a facing that is far from the predicted facing
+FAR_OFF = 9.0  # maximum cost in the choice between flipped and as received, if the facing is far from the predicted one
 CLEAR = 3.0  # minimum difference in cost for which a picture is read as flipped instead of as received
-FLIP_AT_MOST_S = 0.5  # maximum time for which successive pictures are read as flipped
+FLIP_AT_MOST_S = 0.5  # flipped pictures are not used after all pictures were rejected or flipped for this time [s]
 UNSURE = 0.2  # maximum standard deviation of the camera's yaw [rad] at which the facing is measured
-LOST_AFTER_S = 3.0  # time without a fitting picture after which the camera counts as moved
+LOST_AFTER_S = 3.0  # the camera counts as moved if all pictures were rejected or flipped for this time [s]
 STEEPEST = 0.9  # maximum pitch of the camera, upwards or downwards [rad]
 
 # camera/place.py; the miss is the distance between the user's nose and the ray on which the picture shows the nose.
@@ -66,21 +66,21 @@ SURELY_PLACED = 0.06
 GUESSED_M, GUESS_COUNTS_S = 3.0, 0.02
 ELSEWHERE_M = 0.5  # A person is not the user if the ray to the person's nose misses the user's nose by this [m].
 ELSEWHERE = 4.0  # A person is not the user if the ray to the nose misses by this many times the usual distance.
-PLACE_NEEDED_S = 1.0  # resection gives a camera yaw only after this time of observation
+PLACE_NEEDED_S = 1.0  # resection gives a camera yaw only after the user was observed for this time [s]
 SCATTERED_M = 0.4  # maximum usual distance [m] from nose to ray in pictures that show only the user
 MISS_M = 0.05  # standard deviation [m] of the distance from nose to ray in addition to the observed one
-MISS_LASTS_S = 1.0  # correlation time of the distance from nose to ray
+MISS_LASTS_S = 1.0  # correlation time of the distance from the user's nose to the ray in which the picture shows it [s]
 FIELD_OF_VIEW_ERROR = 0.025  # error of the resected camera yaw by lens distortion and an inexact field of view [rad]
 
-# Fitted values that camera/offsets.py uses
-OFFSETS_SIGMA_M = 0.04  # standard deviation of the error of the calibrated offsets of nose and wrists
+# Fitted values for learning the offsets of nose and wrists from the devices in camera/offsets.py
+OFFSETS_SIGMA_M = 0.04  # standard deviation of the error of the calibrated offsets of nose and wrists [m]
 SIZE_SIGMA = 0.2  # standard deviation of the relative error of the body size that the pose estimator assumes
-OFFSETS_HALFLIFE_S = 60.0  # half-life of the weight of old pictures in the learned offsets
-OFFSETS_LARGEST_M = 0.15  # maximum of each coordinate of a learned offset of nose or wrist
+OFFSETS_HALFLIFE_S = 60.0  # half-life of the weight of old pictures in the learned offsets of nose and wrists [s]
+OFFSETS_LARGEST_M = 0.15  # maximum of each coordinate of a learned offset of nose or wrist [m]
 
-# Fitted values that camera/timing.py uses
+# Fitted values for the estimate of the landmarks' latency in camera/timing.py
 SURELY_M2 = 1e-5  # variance [m²] that is added to the variance of the difference between signals of camera and trackers
 # half-lives of the mean differences between the signals of camera and trackers, and of the variances around them
 MEAN_HALFLIFE_S, SPREAD_HALFLIFE_S = 2.0, 12.0
-LATENCY_NEEDED_S = 3.0  # minimum time with landmarks before their latency is estimated
+LATENCY_NEEDED_S = 3.0  # the latency of landmarks is estimated only after landmarks were received for this time [s]
 CONTRAST = 0.8  # A latency is estimated only if the cost of the longest delay exceeds the lowest cost by this.

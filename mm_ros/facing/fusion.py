@@ -38,7 +38,7 @@ from mm_ros.maths import quat
 from mm_ros.maths import rotations as rot
 from mm_ros.maths.jit import njit
 
-NOSE_IN_HEAD = np.array([0.11, 0.0, 0.03])  # position of the nose in the axes of the head joint [m]
+NOSE_IN_HEAD = np.array([0.11, 0.0, 0.03])  # usual position of the nose in the axes of the avatar's head joint [m]
 WAITING = 8  # maximum number of pictures that are kept until the next sample of the trackers
 BODY_TRACKER_ROLES = (WAIST_ROLE, LEFT_FOOT_ROLE, RIGHT_FOOT_ROLE)
 SILENT_S = 0.5  # time without pictures after which the field `source` does not list the landmarks any more
@@ -46,8 +46,8 @@ SILENT_S = 0.5  # time without pictures after which the field `source` does not 
 
 @dataclass(frozen=True)
 class FusionSettings(Settings):
-    use_landmarks: bool = setting(True, "If true, camera landmarks correct the facing.")
-    use_body_trackers: bool = setting(True, "If true, body trackers on waist and feet correct the facing.")
+    use_landmarks: bool = setting(True, "If true, camera landmarks correct the predicted facing of the user.")
+    use_body_trackers: bool = setting(True, "If true, body trackers on waist and feet correct the predicted facing.")
     learn_mounting: bool = setting(
         True, "If true, the rotation of each body tracker on the body is learned; if false, the x axis of each body "
               "tracker must point forward."
@@ -61,7 +61,7 @@ class FusionSettings(Settings):
         1.05, "Horizontal field of view of the camera; 0 if the field of view is not known.", "rad", 0.0, 2.8
     )
     camera_halflife: float = setting(
-        20.0, "Half-life of the observations from which the pose of the camera is estimated. With a larger half-life "
+        20.0, "Half-life of the weight of old pictures in the estimated pose of the camera. With a larger half-life "
               "the estimated pose is steadier, but follows a moved camera later.", "s", 1.0, 600.0
     )
     latency: float = setting(
@@ -77,24 +77,25 @@ class FusionSettings(Settings):
         0.5, "Minimum confidence of landmarks; landmarks with a lower confidence are ignored.", "", 0.0, 1.0
     )
     error_lasts: float = setting(
-        2.0, "Correlation time of the error of the predicted facing. With a larger `error_lasts` a correction lasts "
+        2.0, "Correlation time of the predicted facing's error. With a larger `error_lasts` its correction lasts "
              "longer without measurements.", "s", 0.05, 60.0
     )
     network_sigma_factor: float = setting(
-        0.8, "Factor on the standard deviation of the predicted facing. With a larger factor, camera landmarks "
+        0.8, "Factor on the standard deviation of the predicted facing. With a larger factor, landmarks "
              "and body trackers correct the facing more.", "", 0.1, 10.0
     )
     camera_bias: float = setting(
         0.08, "Standard deviation of the facing error of landmarks that does not vanish in the average of many "
-              "pictures. With a larger `camera_bias` landmarks have less weight.", "rad", 0.0, 1.0
+              "pictures. With a larger `camera_bias` landmarks correct the facing less.", "rad", 0.0, 1.0
     )
-    correction_rate: float = setting(3.0, "Maximum rate at which the facing correction changes.", "rad/s", 0.1, 20.0)
+    correction_rate: float = setting(3.0, "Maximum rate at which the facing's correction changes.", "rad/s", 0.1, 20.0)
 
 
 
 
 class FusionStage:
-    """Corrects the predicted facing. Call `watch` for each picture and `step` for each sample of the trackers."""
+    """Corrects the predicted facing; call `watch` for each camera picture and `step` for each sample of the
+    trackers."""
 
     def __init__(self, settings: FusionSettings | None = None, calibration: Calibration | None = None) -> None:
         self.settings = settings or FusionSettings()
@@ -114,7 +115,7 @@ class FusionStage:
         self._received_s = self._judged_s = -math.inf
         self._strain = 1.0
         self._sources: list[str] = []
-        self._watched = False  # until landmarks are received, no history of the trackers is stored
+        self._watched = False  # past tracker samples are stored only after the first camera landmarks
         self._bias_sigma = s.camera_bias
         self._camera_epoch = 0
         self.offsets = Offsets()
@@ -122,14 +123,14 @@ class FusionStage:
         self.timing = LatencyEstimator(s.latency)
 
     def change(self, settings: FusionSettings) -> None:
-        """Apply new settings, and keep the estimated pose of the camera."""
+        """Use new settings from now on, but keep the estimated pose of the camera."""
         self.settings = settings
         self.camera.halflife_s, self.camera.field_of_view = settings.camera_halflife, settings.field_of_view
         self.camera.fixed_pitch = None if settings.find_pitch else settings.camera_pitch
         self.timing.expected_s = settings.latency
 
     def diagnostics(self) -> dict[str, str]:
-        """Return the values that the diagnostics message shows, by name."""
+        """Return the names and values of correction, camera and landmarks for the diagnostics message."""
         if self._received_s < 0:
             return {}
         c = self.camera
@@ -145,7 +146,7 @@ class FusionStage:
         }
 
     def warm_up(self) -> None:
-        """Compile or load the functions that the first picture needs, and then reset the stage."""
+        """Compile all functions of the correction before the first picture, or load them, and clear all state."""
         la.warm_up()
         for frame in sample_trackers():
             self.watch(Landmarks(frame.stamp_ns - 10_000_000, np.eye(COUNT, 3), np.ones(COUNT, np.float32)))
@@ -153,7 +154,7 @@ class FusionStage:
         self.reset()
 
     def watch(self, landmarks: Landmarks) -> None:
-        """Keep the landmarks of a picture until the next call of `step`."""
+        """Store the landmarks of a camera picture until the next call of `step`, which corrects the facing by them."""
         if self.settings.use_landmarks:
             self._watched = True
             self._waiting.append(landmarks)
@@ -192,8 +193,7 @@ class FusionStage:
 
     def _offsets(self) -> F64:
         """Return an array (3, 7) with one row per device: the offset of nose or wrist in the axes of its joint [m], and
-        the rotation of this joint in the axes of the device.
-        """
+        the rotation of this joint in the axes of the device."""
         c = self.calibration
         if self._offsets_of is not c:
             grips, before = (c.left_grip_in_hand, c.right_grip_in_hand), self._offset_rows.copy()
@@ -201,7 +201,7 @@ class FusionStage:
             self._offset_rows[1:] = [[*-grip[:3], *rot.inverse(grip[3:])] for grip in grips]
             self._offsets_of = c
             if not np.allclose(self._offset_rows, before, atol=1e-3):
-                self.offsets.reset()  # learned offsets are relative to the old calibration
+                self.offsets.reset()  # the learned offsets were corrections of the old calibration
         return self._offset_rows
 
     def _use_picture(self, seen: Landmarks, now: float) -> None:
@@ -237,7 +237,7 @@ class FusionStage:
         """Return a factor of at least 1 for the standard deviation of the facing that a picture measures.
 
         The factor is above 1 while the facings of pictures differ from the filtered facing by more than expected. A
-        lasting difference is attributed to the camera, not to the network.
+        difference that lasts is taken as an error of the camera, not of the predicted facing.
         """
         d = self._filter.difference(measured.yaw, facing) ** 2 / self._filter.variance(measured.sigma)
         dt = min(max(t - self._judged_s, 0.0), 0.2)
@@ -253,8 +253,8 @@ class FusionStage:
                 self._filter.correct(facing, predicted, sigma, biased=False)
 
     def _facing_of(self, tracker: MountedTracker, rotation: F64, predicted: float, dt: float) -> float:
-        """Return the facing [rad] that a body tracker measures. If the calibration does not state how this tracker is
-        rotated on the body, its yaw on the body is learned.
+        """Return the facing of the user [rad] that a body tracker measures. If the calibration does not state how this
+        tracker is rotated on the body, its yaw on the body is learned.
         """
         mounting = self.calibration.mountings.get(ROLES[tracker.role])
         if mounting is None:

@@ -1,7 +1,7 @@
 """Computes the inputs of the facing networks from trackers, by the same compiled code in training and in live use.
 
 All inputs are in axes with x in the heading of the headset, so the axes of the room have no effect on a network.
-Averages over up to 15 s describe the past to the network. The averages are stored in room axes, so that a turn of the
+The inputs contain averages of past frames over up to 15 s. The averages are stored in room axes, so that a turn of the
 head does not change them, and rotated into the axes of the heading at each frame.
 """
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from mm_ros.body.types import F32, F64
 from mm_ros.maths.jit import njit
 
-TAUS: tuple[float, ...] = (0.05, 0.15, 0.5, 1.5, 5.0, 15.0)  # time constants [s] of the averages over past frames
+TAUS: tuple[float, ...] = (0.05, 0.15, 0.5, 1.5, 5.0, 15.0)  # time constants [s] of the averages in the network inputs
 _TAUS = np.array(TAUS)
 
 # The blocks of the network inputs in their order, each with its size. `layout_hash` hashes the texts of the blocks, so
@@ -100,8 +100,8 @@ def heading_of(q: F64, last_cos: float, last_sin: float) -> tuple[float, float]:
     """Return the heading (cos, sin) of a headset with the rotation `q`.
 
     The heading is the projection of the forward axis of the headset on the floor. If the headset looks steeply up or
-    down, this projection is blended with the projection of the up axis. If both projections vanish, the heading of the
-    last frame is returned.
+    down, this projection is blended with the projection of the up axis. If neither axis gives a direction, the heading
+    of the last frame is returned.
     """
     axes = np.empty(6)
     axes_of(q, axes)
@@ -127,9 +127,8 @@ def _turned(out: F64, at: int, v: F64, c: float, s: float) -> None:
 
 @njit
 def _average(memory: F64, group: int, first: int, count: int, values: F64, dt: float) -> None:
-    """Update the averages of the channels of the head or of a hand. An average that is younger than its time constant
-    is the plain mean, so that it is useful from the first frame on.
-    """
+    """Update the averages over past frames that describe the head or a hand. An average that is younger than its time
+    constant is the plain mean, so that it is useful from the first frame on."""
     age = memory[_AGE + group]
     for k in range(_TAUS.shape[0]):
         share = 1.0
@@ -148,8 +147,8 @@ def inputs_step(
 ) -> tuple[float, float]:  # fmt: skip
     """Write the inputs of one frame to `out` (INPUTS,), update `memory`, and return the heading (cos, sin).
 
-    The first three rows of the arguments are head, left hand and right hand. `dt` is the time since the last frame [s];
-    it is 0 for the first frame.
+    Rows 0 to 2 of each array are head, left hand and right hand. `dt` is the time since the last frame [s], and 0 for
+    the first frame.
     """
     if memory[_STARTED] == 0:
         memory[_HEADING], memory[_HEADING + 1], memory[_STARTED] = 1.0, 0.0, 1.0
@@ -205,7 +204,7 @@ def _averages_turned(memory: F64, c: float, s: float, out: F64) -> None:
         m, o = _AVERAGES + k * CHANNELS, 50 + k * CHANNELS
         for i in range(CHANNELS):
             out[o + i] = memory[m + i]
-        for i in (0, 2, 6, 9, 11, 14):  # indices of the x components of horizontal vectors
+        for i in (0, 2, 6, 9, 11, 14):  # indices of the x components of horizontal vectors in the averages
             x, y = memory[m + i], memory[m + i + 1]
             out[o + i], out[o + i + 1] = c * x + s * y, -s * x + c * y
 
@@ -252,7 +251,8 @@ def paper_inputs_step(
     rotations: F64, velocities: F64, angular_velocities: F64, state: NDArray[np.uint8],
     c: float, s: float, previous_yaw: float, out: F64,
 ) -> None:  # fmt: skip
-    """Write the inputs of the paper's network (Ponton 2022) to `out` (42,). The inputs of a lost hand are zero.
+    """Write the inputs of the paper's network (Ponton 2022) to `out` (42,). The inputs that describe a lost hand are
+    zero.
 
     `previous_yaw` [rad] is the facing of the frame before, relative to the heading with cosine `c` and sine `s`.
     """

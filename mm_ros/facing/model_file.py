@@ -131,13 +131,13 @@ class OnnxModel:
         self.width = int(inputs[0].shape[-1])
         self._shape = [d if isinstance(d, int) else 1 for d in inputs[1].shape] if self.remembers else []
         self._compiled = self._recognized() if self.remembers else None
-        # The first run of a network allocates memory, which would delay the first frame.
+        # The network runs here once, because its first run allocates memory, which would delay the first frame.
         self.step(np.zeros((1, self.width), np.float32), self.nothing(), True)
 
     def _recognized(self) -> Network | None:
         try:
             return compiled(*graph_of(self.path))
-        except (IndexError, KeyError, ValueError):  # the graph was not written by the training of mm_ros
+        except (IndexError, KeyError, ValueError):  # the graph of the network was not written by the training of mm_ros
             return None
 
     @property
@@ -151,7 +151,7 @@ class OnnxModel:
     def step(self, inputs: F32, remembered: F32 | None, tick: bool) -> tuple[F32, F32 | None]:
         """Return the outputs (1, K) for the inputs (1, D) of one frame, and the new state of a recurrent network.
 
-        The state of the facing network changes only if `tick` is true.
+        The new state of the facing network differs from `remembered` only if `tick` is true.
         """
         if not self.remembers:
             return self._session.run(self._outputs, {self._input: inputs})[0], None
@@ -175,7 +175,7 @@ class OnnxModel:
         return np.concatenate(rows)
 
     def figures(self) -> dict[str, Any]:
-        """Return the errors of the network that were measured after its training."""
+        """Return the prediction errors of the network that were measured after its training and stored in its file."""
         out: dict[str, Any] = json.loads(self.metadata.get("figures", "{}"))
         return out
 

@@ -33,7 +33,7 @@ PREDICTORS = ("network", "paper", "hmd_forward")
 
 
 class FacingModel(Protocol):
-    """A network that maps inputs (1, D) to outputs (1, K). `layout` is the hash of the input layout in its training.
+    """A network that predicts the facing: outputs (1, K) from inputs (1, D). `layout` is a hash of the list of inputs.
 
     The method `nothing` returns the state with which a recurrent network starts. A recurrent network updates its state
     only at ticks, which are at least `tick_s` seconds apart.
@@ -68,8 +68,8 @@ class OrientationSettings(Settings):
         0.2, "Half-life with which the facing follows the predicted facing, in addition to the predicted rate. With a "
              "larger half-life the facing is smoother, but errors are corrected later.", "s", 0.0, 1.0
     )
-    max_rate: float = setting(11.0, "Maximum yaw rate of the facing.", "rad/s", 1.0, 100.0)
-    max_step: float = setting(0.16, "Maximum change of the facing from one frame to the next.", "rad", 0.01, 3.2)
+    max_rate: float = setting(11.0, "Maximum turn rate of the published facing.", "rad/s", 1.0, 100.0)
+    max_step: float = setting(0.16, "Maximum change of the published facing between two frames.", "rad", 0.01, 3.2)
     one_hand_limit: float = setting(
         0.12,
         "Maximum angle between facing and headset after one controller has been lost for some seconds.",
@@ -85,11 +85,11 @@ class OrientationSettings(Settings):
     )
 
 
-UNKNOWN_SIGMA = 1.8  # standard deviation [rad] of a facing of which nothing is known
+UNKNOWN_SIGMA = 1.8  # standard deviation [rad] of the facing before its first prediction, and maximum
 
 
 class OrientationStage:
-    """Predicts the facing from the trackers of each frame.
+    """Predicts the facing of the user from the trackers of each frame.
 
     The predictor `hmd_forward` needs no `model`. The predictors `network` and `paper` need a network that was trained
     for their input layout.
@@ -195,10 +195,10 @@ class OrientationStage:
         if self._yaw is None or self.settings.predictor != "network":
             before, self._yaw = self._yaw, float(rot.wrap_angle(target))
             self._rate = rate
-            if self.settings.predictor == "paper":  # the paper's network does not predict the rate of the facing
+            if self.settings.predictor == "paper":  # the network of the paper does not predict the turn rate
                 self._rate = 0.0 if before is None or dt <= 0 else float(rot.wrap_angle(target - before)) / dt
             return
-        if dt <= 0:  # after a gap in the frames, the first frame keeps the yaw from before the gap
+        if dt <= 0:  # the first frame after a gap keeps the facing from before the gap
             return
         s = self.settings
         step = follow_step(self._yaw, target, rate, dt, s.halflife, s.max_rate, s.max_step)
@@ -255,7 +255,7 @@ def follow_step(
     """
     lead = rate * dt
     error = (target - yaw - lead + math.pi) % (2 * math.pi) - math.pi
-    # A large error of the yaw is not noise, and is therefore corrected with a shorter half-life.
+    # A large error of the smoothed facing is corrected with a shorter half-life, because it is not noise.
     pull = dt * (1 + (error / fitted.QUICK_ERROR) ** 2)
     share = 1.0 - 0.5 ** (pull / halflife) if halflife > 0 else 1.0
     limit = min(max_rate * dt, max_step)

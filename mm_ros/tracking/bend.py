@@ -25,7 +25,7 @@ from mm_ros.maths.springs import damp
 HIPS_TO_HEAD = 0.40  # length from the hips to the head joint, as a share of the standing height
 BENT_FROM = 0.035  # smaller drops of the head do not count as bending, because the head also drops in a walk
 SOFT = 0.04  # If the head drops by `SOFT`, half of the drop counts as bending; of a deeper drop, a larger share counts.
-LARGEST_DROP = 0.9  # maximum drop of the head, as a share of the standing height
+LARGEST_DROP = 0.9  # larger drops of the head are limited to this share of the standing height
 # Weights of the eight inputs of the logistic function for the share of the bent back: 1, the downward pitch of the head
 # [rad], the drop of the head, the product of pitch and drop, the distances of the hands forward of and above the head,
 # and both distances times the drop. The weights were fitted to skeletons with corrected proportions, because the head
@@ -37,14 +37,15 @@ WEIGHTS = (-0.25, 3.87, -5.91, -2.63, -8.21, 1.62, 8.77, -4.38)
 PITCH, FORWARD, ABOVE, DROP = (-1.0, 1.3), (-0.3, 0.6), (-0.7, 0.3), (0.0, 0.6)
 # usual position of the hands of a bent person, forward of and above the head, as shares of the standing height
 NEUTRAL = (0.0, -0.32)
-# half-lives of the averaged head pitch and hand position, and of the latter's return to NEUTRAL without tracked hands
+# half-lives [s] of the average of the head pitch and of the hand position, and of its return to NEUTRAL without hands
 PITCH_HALFLIFE_S, HANDS_HALFLIFE_S, UNSEEN_HALFLIFE_S = 0.12, 0.2, 1.0
 # A user whose head pitch [rad] and head height are below these limits lies on the back: the head looks up and is low.
 ON_THE_BACK_PITCH, ON_THE_BACK_RATIO = -0.35, 0.55
 ON_THE_BACK_HALFLIFE_S = 0.1
 
 # The user sits if the head stays at the height of a chair, behind the place where the head was last upright. A squat is
-# not sitting, because the head stays above the feet. `LOWEST_SEAT` to `UPRIGHT` are head height / standing height.
+# not sitting, because the head stays above the feet. The heights from `LOWEST_SEAT` to `UPRIGHT` are shares of the
+# standing height.
 LOWEST_SEAT, HIGHEST_SEAT, STOOD_UP = 0.55, 0.78, 0.86
 UPRIGHT, SEAT_BEHIND_M = 0.93, 0.08
 CALM_SPEED, CALM_S, SPEED_HALFLIFE_S, SEATED_HALFLIFE_S = 0.2, 1.5, 0.15, 0.2  # m/s, s
@@ -59,7 +60,7 @@ LAST, SEAT, PLACE, PLACED, UNSURE, MEMORY = 12, 15, 17, 19, 20, 21
 
 
 class Bend:
-    """Estimates how far the user bends, and whether the user sits or lies.
+    """Estimates how far the user bends the back, and whether the user sits or lies.
 
     `drop` is the distance of the head below its height in a walk, as a share of the standing height. `on_back` changes
     gradually from 1 to −1 when the user lies down on the back.
@@ -84,14 +85,14 @@ class Bend:
         self.memory[HANDS_FORWARD], self.memory[HANDS_ABOVE] = NEUTRAL
 
     def forget_place(self) -> None:
-        """Clear the place at which the head was last upright."""
+        """Clear the stored place in the room at which the user was last upright."""
         self.memory[PLACED] = 0.0
 
     def step(self, dt: float, frame: TrackerFrame, head_height: float, standing: float, yaw: float) -> None:
-        """Update the estimated bend by one frame, `dt` seconds after the frame before.
+        """Update the user's estimated bend by one tracker frame, `dt` seconds after the frame before.
 
         `head_height` is the present height of the head joint and `standing` its height when the user stands [m]. `yaw`
-        is the facing of the body [rad].
+        is the facing of the user's body [rad].
         """
         bend_step(self.memory, dt, frame.positions, frame.rotations, frame.state, head_height, standing, yaw)
 
@@ -179,15 +180,14 @@ def _sit(b: Any, dt: float, head: Vec, fresh: bool, yaw: float) -> None:
 @njit
 def _hands(positions: Any, state: Any, standing: float, yaw: float) -> Vec:
     """Return how far the tracked hands are forward of and above the head, as shares of the standing height, and the
-    half-life [s] of their average.
-    """
+    half-life [s] of their average."""
     mean, seen = (0.0, 0.0, 0.0), 0
     for r in (LEFT_HAND_ROLE, RIGHT_HAND_ROLE):
         if state[r] != LOST:
             mean = quat.add(mean, quat.sub(quat.get3(positions, r), quat.get3(positions, HEAD_ROLE)))
             seen += 1
     x, y, z = quat.scale(mean, 1.0 / (max(seen, 1) * standing))
-    laid_down = math.hypot(x, y) > 0.6 or z < -0.9  # controllers so far from the head are not held, but put down
+    laid_down = math.hypot(x, y) > 0.6 or z < -0.9  # a controller this far from the head was put down
     if seen == 0 or laid_down:
         return NEUTRAL[0], NEUTRAL[1], UNSEEN_HALFLIFE_S
     return x * math.cos(yaw) + y * math.sin(yaw), z, HANDS_HALFLIFE_S
@@ -205,6 +205,6 @@ def cosine_of(b: Any) -> float:
 def behind_of(b: Any) -> float:
     """Return how far the hips are behind the head because the user bends, as a share of the standing height.
 
-    For a user who lies on the back, the distance is negative.
+    For a user who lies on the back, the returned distance is negative.
     """
     return float(b[ON_BACK] * HIPS_TO_HEAD * math.sqrt(max(1.0 - cosine_of(b) ** 2, 0.0)))

@@ -35,7 +35,7 @@ ARMS_RANGE = 0.8, 1.3  # limits of the ratio of the arms of a user to the arms o
 
 
 def head_joint_height(calibration: Calibration) -> float:
-    """Return the height of the head joint of the standing user [m]."""
+    """Return the height of the user's head joint when standing [m]: below the headset by the calibrated offset."""
     return float(calibration.head_height - calibration.headset_in_head[2])
 
 
@@ -91,18 +91,18 @@ def from_standing_height(
 
 
 def from_skeleton(skeleton: Skeleton, user: str = "default") -> Calibration:
-    """Return the calibration of a user with exactly the given skeleton."""
+    """Return the calibration of a user whose body has exactly the proportions of `skeleton`."""
     return from_standing_height(standing_headset_height(skeleton), user)
 
 
 # ---- measurement from trackers
 
 SEATED_TO_STANDING = 0.42  # height of the eyes of a standing person minus that of a sitting person [m]
-LOWEST, HIGHEST = 0.8, 2.3  # limits of the plausible height of a standing user's headset [m]
+LOWEST, HIGHEST = 0.8, 2.3  # minimum and maximum plausible height of a standing user's headset [m]
 JUDGED_EVERY_NS = 200_000_000
 # If a new arm span differs by less than SPAN_REFINED [m], the old one is kept, so that the skeleton rarely changes.
 SPAN_REFINED = 0.04
-CONTROLLER_RADIUS = 0.03  # height of the grip of a controller that lies on the floor [m]
+CONTROLLER_RADIUS = 0.03  # height of the grip centre of a controller that lies on the floor [m]
 HIGHEST_FLOOR = 0.15  # A controller that lies higher than this above the source's floor [m] is on a table or shelf.
 UNDER_FLOOR = 0.04  # A controller that is lower than the measured floor by this [m] shows that the floor is too high.
 UNDER_FLOOR_S = 0.3  # The floor is lowered after a controller has been below it for this time [s].
@@ -122,7 +122,7 @@ SOURCE_FLOOR_SIGMA, MEASURED_FLOOR_SIGMA, SPAN_SIGMA, REACH_SPAN_SIGMA = 0.03, 0
 REFINED = 0.02
 ANOTHER = 0.05  # A standing height that differs by more than this after a gap is another person's [m].
 SEATED_S, LOWEST_SEATED = 4.0, 0.9  # minimum time [s] and headset height [m] after which a user counts as seated
-ANOTHER_S = 4.0  # Another person must stand for this time [s] before the new height is used.
+ANOTHER_S = 4.0  # After a change of the user, the new height is used only after standing for this time [s].
 
 SEATED = "seated, height unsure: stand up for a moment, or call `calibrate` while standing"
 ORIGIN = (
@@ -133,11 +133,11 @@ ORIGIN = (
 
 @dataclass(frozen=True)
 class CalibrationSettings(Settings):
-    user: str = setting("default", "Name of the user, and of the file with the user's measures.")
-    posture: str = setting("standing", "Usual posture of the user: standing or seated.", choices=("standing", "seated"))
-    auto_calibrate: bool = setting(True, "If true, the height of the user is measured while the user moves.")
+    user: str = setting("default", "Name of the user, and of the file that stores the user's measures.")
+    posture: str = setting("standing", "Whether the user stands or sits in normal use.", choices=("standing", "seated"))
+    auto_calibrate: bool = setting(True, "If true, the height of the user is also measured during use.")
     still_s: float = setting(
-        3.0, "Time for which the user must stand still for the service `calibrate`.", "s", 0.5, 20.0
+        3.0, "Time for which the user must stand still after a call of the service `calibrate`.", "s", 0.5, 20.0
     )
     still_m: float = setting(
         0.03, "Radius within which the head must stay for the service `calibrate`; with a larger `still_m` the user "
@@ -152,7 +152,7 @@ class CalibrationSettings(Settings):
     )  # fmt: skip
     grip_place: tuple[float, ...] = setting(
         (0.0,), "Position of the palm relative to the wrist: toward the thumb, along the fingers, out of the back of "
-        "the hand. If `grip_place` has three values, this position is not fitted to the user. A single value selects "
+        "the hand. With three values, the position is not fitted to the user. A single value selects "
         "the position in the user's file or, if there is no file, 0, 0.08, 0 plus a fitted offset.",
         "m", -0.3, 0.3, live=False,
     )  # fmt: skip
@@ -192,7 +192,7 @@ class Stand:
 
     height: float  # median height of the headset in the room of the source [m]
     strayed: float  # diagonal of the bounding box of the headset's positions [m]
-    pitch: float  # largest absolute pitch of the headset, rad
+    pitch: float  # largest absolute pitch of the headset [rad]
     yaw: float
     seconds: float
 
@@ -214,12 +214,12 @@ class Calibrator:
         self._from_person = known is not None and known.calibrated
         self._samples: deque[tuple[float, float, float, float, float, float]] = deque()
         self._heights = HeightDistribution()
-        self._after_gap = False  # true if another person may wear the headset after a gap
-        self._span_known = True  # false if the known arm span may belong to another person
+        self._after_gap = False  # true if the headset was lost, so that another person may wear it
+        self._span_known = True  # false if the measured arm span may be that of another person
         self._judged_ns = 0
-        self._seen_s: float | None = None  # time of the last frame with a tracked headset [s]
+        self._seen_s: float | None = None  # time of the last frame in which the headset was tracked [s]
         self._resting: dict[int, tuple[float, float, F64]] = {}
-        self._under: dict[int, float] = {}  # time [s] since when each controller has been below the floor, by role
+        self._under: dict[int, float] = {}  # by role, the time [s] at which a controller went below the floor
         self._floor_assumed = False  # true if the height of the floor follows from an assumed height of the user
         self._timeline = Timeline()
         self._reach = ArmReach()
@@ -238,7 +238,7 @@ class Calibrator:
         self._judged_ns = 0
 
     def step(self, frame: TrackerFrame) -> Calibration | None:
-        """Return the new calibration if this tracker frame changes the calibration, otherwise None."""
+        """Return the new calibration of the user if the tracker frame `frame` changes the calibration, or else None."""
         if self._timeline.judge(frame.stamp_ns, frame.epoch, frame.new_from_old).verdict not in (ADVANCE, DROP):
             # After a move of the room or a jump of the clock, the old samples of the height are wrong.
             self.forget_motion()
@@ -372,11 +372,11 @@ class Calibrator:
                 self._after_gap = False
                 if away <= ANOTHER:
                     return
-                self._from_person = False  # the measured height is not that of the known user
+                self._from_person = False  # the user is another person
                 now = replace(now, arm_span=0.0, arm_span_sigma=0.0)
                 self._reach = ArmReach()
             elif sigma >= DOUBTFUL_SIGMA > now.head_height_sigma:
-                # A doubtful measurement only increases the standard deviation of the known height.
+                # A doubtful measurement of the user's height only increases the standard deviation of the known height.
                 self.current = replace(now, head_height_sigma=sigma)
                 return
             elif (away < REFINED and now.head_height_sigma < 2 * sigma) or (away > ANOTHER and seconds < ANOTHER_S):
@@ -418,8 +418,8 @@ class Calibrator:
             self.current = replace(now, arm_span=span, arm_span_sigma=REACH_SPAN_SIGMA)
 
     def _floor(self, frame: TrackerFrame) -> None:
-        """Measure the floor by a controller that lies on the floor. Lower the floor if a controller is below the
-        measured floor."""
+        """Measure the height of the floor by a controller that lies on it, and lower the floor if a controller is below
+        the floor."""
         t = frame.stamp_ns * 1e-9
         for role in (LEFT_HAND_ROLE, RIGHT_HAND_ROLE):
             p = frame.positions[role]
@@ -469,7 +469,7 @@ class Calibrator:
 
 
 def in_words(c: Calibration) -> str:
-    """Describe the measures in a calibration and their uncertainties in words."""
+    """Return a text with the user's measures in the calibration `c` and their uncertainties."""
 
     def sure(sigma: float) -> str:
         return f" ± {max(round(100 * sigma), 1)} cm" if sigma else ""

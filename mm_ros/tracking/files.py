@@ -1,6 +1,6 @@
 """Reads and writes calibrations as YAML files, one per user.
 
-The files are in the folder `$MM_ROS_USERS`, by default in `$XDG_CONFIG_HOME/mm_ros/users`.
+The calibration files are in the folder `$MM_ROS_USERS`, by default in `$XDG_CONFIG_HOME/mm_ros/users`.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def user_file(user: str) -> Path:
 
 
 def measured_file(user: str) -> Path:
-    """Return the path of the file with the automatic measurements of a user."""
+    """Return the path of the file with those measures of a user that were measured during use."""
     return state_folder() / f"{_checked_name(user)}.yaml"
 
 

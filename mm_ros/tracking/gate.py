@@ -1,4 +1,4 @@
-"""Filters the samples of trackers without delay. Good samples pass the filter unchanged.
+"""Filters the poses of trackers without delay: plausible samples are passed on unchanged, and others are replaced.
 
 The gate refuses a sample if the source marks it as not tracked, if its values are zero or not finite, if the pose is
 frozen, if the device is out of reach of the head, or if the device cannot have moved so far. An extrapolation that
@@ -58,7 +58,7 @@ class GateSettings(Settings):
         "s", 0.01, 1.0,
     )
     frozen_s: float = setting(
-        0.5, "Time after which a pose that does not change at all is refused as frozen. If `frozen_s` is 0, "
+        0.5, "Time after which a pose that does not change at all is refused as frozen. If `frozen_s` is 0, even "
              "frozen poses are accepted.", "s", 0, 10
     )
     confirm_s: float = setting(
@@ -99,7 +99,7 @@ class GateSettings(Settings):
     )
     hand_speed: float = setting(12.0, "Maximum plausible speed of controllers and body trackers.", "m/s", 1.0, 50.0)
     head_speed: float = setting(5.0, "Maximum plausible speed of the headset.", "m/s", 1.0, 50.0)
-    turn_speed: float = setting(50.0, "Maximum plausible turn rate of any device.", "rad/s", 5.0, 200.0)
+    turn_speed: float = setting(50.0, "Maximum plausible turn rate of any tracked device.", "rad/s", 5.0, 200.0)
     reach_m: float = setting(
         1.5, "Maximum distance of a controller from the headset; controllers that are farther away are ignored. Body "
         "trackers may be 1.5 times as far from the headset as controllers.", "m", 0.5, 10.0
@@ -129,7 +129,7 @@ class Devices(NamedTuple):
     w: F64  # (R, 3)
     raw_p: F64  # (R, 3) position in the last valid raw pose, even if it was refused as out of reach or as a jump
     raw_q: F64  # (R, 4)
-    off_p: F64  # (R, 3) difference between the output and the raw pose during a blend
+    off_p: F64  # (R, 3) output position minus raw position, which decays after an accepted jump
     off_q: F64  # (R, 4)
     n: NDArray[np.int64]  # (R, COUNTS) counters and stamps, whose columns are named by constants from KNOWN to ZERO_NS
     times: F64  # (R, 2, KEPT) times of the last samples of two motions (see IN_USE), the newest first [s]
@@ -137,14 +137,14 @@ class Devices(NamedTuple):
     rotations: F64  # (R, 2, KEPT, 4)
 
 
-# The constants `KNOWN` to `ZERO_NS` are columns of the array `Devices.n`. `BRIDGED` counts the samples since the last
-# good sample. `REPEATS` counts how often the last pose has been repeated. `FROZEN` is 1 after a pose has been repeated
-# for `frozen_s`. Each device has two motions: one at the accepted position, and one at a new position that is not
-# confirmed yet. `IN_USE` is the index of the motion at the accepted position.
+# The constants `KNOWN` to `ZERO_NS` are columns of the array `Devices.n`. Column `BRIDGED` counts a device's samples
+# since the last accepted sample, `REPEATS` counts how often the device has repeated its last pose, and `FROZEN` is 1
+# after the pose has been repeated for `frozen_s`. Each device has two motions: one at the accepted position, and one at
+# a new position that is not confirmed yet. `IN_USE` is the index of the motion at the accepted position.
 KNOWN, BRIDGED, ACCEPTED, STATE, REPEATS, FROZEN, RAW_NS, CHANGED_NS, GOOD_NS, SAMPLED_NS, OTHER_NS, IN_USE = range(12)
 HELD, ZERO_NS, COUNTS = 12, 14, 16  # first columns of the sample counts and start stamps of both motions; all columns
 REASONS = ("flag", "zero", "frozen", "reach", "jump")
-FLAG, ZEROED, FROZEN_POSE, REACH, JUMP = range(1, 6)  # why a sample is refused; an accepted sample has the number 0
+FLAG, ZEROED, FROZEN_POSE, REACH, JUMP = range(1, 6)  # reasons for which a sample of a device is refused, or 0
 
 
 def make_devices() -> Devices:
@@ -177,11 +177,11 @@ class TrackerGate:
 
     @property
     def refused(self) -> dict[str, int]:
-        """Number of refused samples for each reason."""
+        """Number of samples of the trackers that the gate has refused, by reason."""
         return dict(zip(REASONS, self._refusals[1:].tolist(), strict=True))
 
     def reset(self) -> None:
-        """Clear all state, so that the next sample starts a new epoch."""
+        """Clear all state, and start a new epoch with the next sample, so that all later stages reset."""
         if self._raw_epoch is not None:
             self._added_epochs += 1
         self._clear()
@@ -192,7 +192,7 @@ class TrackerGate:
         self._memory, self._devices = packed(make_devices())
 
     def step(self, raw: TrackerFrame) -> TrackerFrame | None:
-        """Return the filtered frame, or None for a duplicate or late frame."""
+        """Return the tracker frame `raw` with filtered poses, or None for a duplicate or late frame."""
         verdict, _ = self._timeline.judge(raw.stamp_ns, raw.epoch, raw.new_from_old)
         if verdict == DROP:
             return None
@@ -303,8 +303,8 @@ def _refusal(
 ) -> int:
     """Return why a sample is refused (state, values, repeated pose, distance from the head), or 0 if it is good."""
     n = d.n[r]
-    # An extrapolated headset is accepted, because a headset without cameras always extrapolates its position. An
-    # extrapolated controller is refused, because its pose drifts away within a second.
+    # An extrapolated headset is accepted, because a headset without cameras always extrapolates its position. A
+    # controller whose pose the runtime extrapolates is refused, because this pose drifts away within a second.
     if state == LOST or (state == EXTRAPOLATED and r != HEAD_ROLE):
         return FLAG
     length = math.sqrt(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3])
@@ -364,7 +364,7 @@ def _plausible(d: Any, s: Any, r: int, m: int, p: Vec, q: Quat, sampled: int, ac
 
 @njit
 def _bridge(d: Any, s: Any, r: int, now: int, dt: float) -> None:
-    """Extrapolate the last output with decaying velocity; after `extrapolate_s` the device is LOST."""
+    """Extrapolate a device's last output pose with decaying velocity; after `extrapolate_s` the device is LOST."""
     if not d.n[r, KNOWN]:
         return
     if (now - d.n[r, GOOD_NS]) * 1e-9 > s.extrapolate_s:

@@ -16,13 +16,13 @@ from mm_ros.maths import quat
 from mm_ros.maths import rotations as rot
 from mm_ros.maths.quat import Quat, Vec
 
-STEP_S = 0.024  # time between the three positions that are combined to a second difference [s]
+STEP_S = 0.024  # time between the three positions of a second difference of the controller's path [s]
 TWIST = 1.3  # samples of a controller that turns more slowly than this [rad/s] are not used
 AXIS = 0.8  # minimum cosine of the angle between the controller's axis of rotation and the forearm
 RESIDUAL = 0.004  # residual of the fit [m] at which a sample has a quarter of its weight
 # assumed errors of the palm's position [m]: across the forearm without and with a stored position, along the forearm
 PRIOR_SIGMA, STORED_SIGMA, ALONG_SIGMA = 0.02, 0.008, 0.007
-LONG = 3000.0  # number of samples over which the position of the palm is averaged
+LONG = 3000.0  # number of samples over which the estimated position of the palm is averaged
 FURTHEST = 0.05  # m
 
 
@@ -59,7 +59,7 @@ class GripOffset:
         if middle is None or first is None or not time_s > middle[0] > first[0]:
             return False
         (t1, p1, q1), (t0, p0, q0) = middle, first
-        share = (t1 - t0) / (time_s - t0)  # weight of the newest of three unevenly spaced samples
+        share = (t1 - t0) / (time_s - t0)  # weight of the newest of three samples with uneven time steps
         moved = np.array(p1) - share * np.array(palm) - (1 - share) * np.array(p0)
         turned = _matrix(q1) - share * _matrix(q) - (1 - share) * _matrix(q0)
         off = moved + turned @ self._solve(along, wrist)

@@ -25,7 +25,7 @@ ESTIMATED = "estimated"
 
 @dataclass(frozen=True)
 class HandPose:
-    """One convention of hand poses.
+    """One convention of hand poses, that is, of where a controller's pose is on the controller and how its axes point.
 
     `fingers_below` is the angle of the fingers below the forward axis of the device [deg], and NaN for `wrist`. `palm`
     is the middle of the palm in device axes (x forward, z up) [m].

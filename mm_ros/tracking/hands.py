@@ -25,7 +25,7 @@ from mm_ros.tracking.grip import GripOffset
 from mm_ros.tracking.hand_poses import ESTIMATED, HAND_POSES, hand_in_device, hand_pose
 
 HEAD_JOINT: Vec = (-0.10, 0.0, -0.08)  # m, in headset axes
-PALM = 0.08  # distance from the wrist to the middle of the palm [m]
+PALM = 0.08  # distance of the middle of the palm from the wrist [m]
 TORSO_HALFLIFE_S = 0.3  # half-life with which the assumed yaw of the torso follows the yaw of the headset
 SAMPLE_S = 0.03  # minimum time between two samples to which the rotation of a hand is fitted
 TURNED_RAD, WAITED_S = 0.15, 0.5  # a new sample is taken after a turn of the controller [rad] or after a time [s]
@@ -35,25 +35,25 @@ PLAUSIBLE_RAD = 0.8  # angle between hand and forearm [rad] above which the cost
 LONGEST_ARM, BEYOND_M = 0.365, 0.08
 # additional cost per sample of the conventions of hand poses that are rare in recordings
 RARE = {"openxr_palm": 0.1, "openxr_aim": 0.04, "wrist": 0.08}
-UNSURE = 0.1  # minimum difference of the costs per sample of the best and the second convention for a sure choice
-FEW = 6.0  # minimum number of samples from which an estimated convention is reported
+UNSURE = 0.1  # the estimated hand convention is sure if its cost per sample is lower than all others by this
+FEW = 6.0  # an estimated hand convention is reported only after this number of samples
 LOST_DECISION = 1.5  # A reported convention is replaced if another one's total cost is lower by this.
-LONG = 400.0  # maximum number of samples over which the direction of the fingers is averaged
+LONG = 400.0  # number of samples over which the direction of the fingers is averaged
 PRIOR, PRIOR_OF_FIT = 8.0, 60.0  # weights of the assumed and of the stored direction of the fingers, in samples
 FEWEST_OFFSET = 20.0  # minimum number of samples before the fitted position of the palm is reported and stored
-FURTHEST = math.radians(60.0)  # maximum angle between the fitted fingers and the fingers of the hand convention
-TURN_HALFLIFE_S = 0.5  # half-life with which the applied rotation of a hand follows the fitted rotation
-OFFSET_HALFLIFE_S = 1.0  # half-life with which the applied position of the palm follows the fitted one
-# Two controllers are exchanged if each is on the wrong side of the other by EXCHANGED_M for EXCHANGED_S. Exchanged
-# controllers are detected only in the first WATCHED_S after a start.
+FURTHEST = math.radians(60.0)  # the fitted fingers differ at most by this angle from those of the hand convention
+TURN_HALFLIFE_S = 0.5  # half-life with which the applied rotation of a hand follows the fitted one [s]
+OFFSET_HALFLIFE_S = 1.0  # half-life with which the applied position of the palm follows the fitted one [s]
+# The user holds the controllers in the wrong hands if the left one is to the right of the right one by EXCHANGED_M [m]
+# for EXCHANGED_S [s], which is detected only in the first WATCHED_S [s] after a start.
 EXCHANGED_M, EXCHANGED_S, WATCHED_S = 0.10, 0.25, 1.0
 
 
 @dataclass(frozen=True)
 class HandSettings(Settings):
     hand_pose: str = setting(
-        "declared", "Convention of the hand poses of the controllers. If `hand_pose` is `declared`, the source states "
-        "its convention; otherwise the convention is estimated.",
+        "declared", "Convention of hand poses in which the source states the poses of controllers. If `hand_pose` is "
+        "`declared` and the source does not state its convention, the convention is estimated.",
         choices=("declared", ESTIMATED, *HAND_POSES), live=False,
     )  # fmt: skip
     fit_hands: bool = setting(
@@ -61,15 +61,15 @@ class HandSettings(Settings):
     )
 
 
-Vectors = list[list[float] | None]  # one vector for the left and one for the right controller
+Vectors = list[list[float] | None]  # a vector for the left and a vector for the right controller, or None
 
 
 @dataclass(frozen=True)
 class FittedHands:
     """Directions of fingers and palms by which the user holds the left and the right controller, in device axes.
 
-    `fingers` are the directions of the fingers of both hands. `offsets` are the vectors from the palm that the
-    convention assumes to the palm of the user [m].
+    `fingers` are the directions of the fingers of the left and the right hand. `offsets` are the vectors from the palm
+    that the convention assumes to the palm of the user [m].
     """
 
     fingers: Vectors
@@ -78,19 +78,19 @@ class FittedHands:
 
 @dataclass(frozen=True)
 class HandFit:
-    """Result of the fit of one controller to the motion of the user. The angles in `HandFit` are in degrees."""
+    """How the user holds one controller, fitted to the motion of the user; all angles are in degrees."""
 
-    fingers: Vec  # direction of the fingers in device axes
+    fingers: Vec  # direction of the fingers in the controller's axes
     samples: float
     offset: Vec  # vector from the palm that the convention assumes to the palm of the user, in device axes [m]
     offset_samples: float
-    bend_before: float  # median angle between hand and forearm without the fit
+    bend_before: float  # median angle between hand and forearm before the fit [deg]
     bend_after: float
 
 
 def headset_yaw(q: Quat) -> float | None:
     """Return the yaw of a headset [rad], or None if its yaw is not defined. If the headset looks steeply down, the yaw
-    follows from its up axis."""
+    is computed from its up axis."""
     ahead, up = quat.rotate(q, (1.0, 0.0, 0.0)), quat.rotate(q, (0.0, 0.0, 1.0))
     x, y = ahead[0] - ahead[2] * up[0], ahead[1] - ahead[2] * up[1]
     return None if math.hypot(x, y) < 1e-3 else math.atan2(y, x)
@@ -105,12 +105,12 @@ class _Hand:
         self.last_s = -math.inf
         self.costs = dict.fromkeys(HAND_POSES, 0.0)
         self.stored: Vec | None = None
-        self.fingers: Vec | None = None  # fitted direction of the fingers in device axes
-        self.turn: Quat | None = None  # rotation of the hand in device axes that is applied at present
+        self.fingers: Vec | None = None  # fitted direction of the fingers in the controller's axes
+        self.turn: Quat | None = None  # applied rotation from the controller to the hand
         self.grip = GripOffset()
         # vector from the palm that the convention assumes to the fitted palm, in device axes [m]
         self.offset: Vec = (0.0, 0.0, 0.0)
-        self.applied: Vec = (0.0, 0.0, 0.0)  # offset of the palm that is applied at present [m]
+        self.applied: Vec = (0.0, 0.0, 0.0)  # applied vector from the palm of the convention to the user's palm [m]
 
     def due(self, q: Quat, now_s: float) -> bool:
         waited = now_s - self.last_s
@@ -128,7 +128,7 @@ class HandStage:
         self.estimating = name in ("", ESTIMATED)
         self.convention = "steamvr_raw" if self.estimating else hand_pose(name).name
         self.exchanged = False
-        self.height = 1.6  # height of the head joint of the standing user [m]
+        self.height = 1.6  # height of the user's head joint when standing [m]
         self.arm_span = 0.0  # arm span of the user [m]; 0 if the arm span has not been measured
         self.grips_given = False
         self._begin()
@@ -199,7 +199,7 @@ class HandStage:
     # ---- exchanged controllers
 
     def _watch_sides(self, frame: TrackerFrame, dt: float) -> None:
-        """Detect in the first second whether the controllers are exchanged.
+        """Detect in the first second whether the user holds the controllers in the wrong hands.
 
         While the controllers seem to be exchanged but this is not sure, the hands are LOST, so that no later stage uses
         hands on the wrong sides.
@@ -298,7 +298,7 @@ class HandStage:
         d, w = np.array(hand.forearms), np.array(hand.weights)
         prior = PRIOR * np.array(assumed) if hand.stored is None else PRIOR_OF_FIT * np.array(hand.stored)
         mean = prior + w @ d
-        for _ in range(2):  # forearm directions far from the mean direction get less weight
+        for _ in range(2):  # directions of the forearm far from the mean get less weight
             unit = mean / max(float(np.linalg.norm(mean)), 1e-9)
             off = 1.0 - d @ unit
             mean = prior + (w / (1.0 + (off / 0.2) ** 2)) @ d
@@ -419,8 +419,8 @@ def _exchange(frame: TrackerFrame) -> None:
 
 
 def converted(frames: list[TrackerFrame], stage: HandStage) -> list[TrackerFrame]:
-    """Convert recorded frames. A convention that is not declared is estimated from the first seconds and then applied
-    to all frames."""
+    """Convert recorded frames. If the hand convention is not declared, it is estimated from the first seconds and
+    applied to all frames."""
     if stage.estimating and frames:
         trial = HandStage(stage.settings.with_values(hand_pose=ESTIMATED))
         trial.height = stage.height

@@ -2,9 +2,9 @@
 
 Exact landmarks are computed from the joints of the body, in the axes of a simulated camera; then the errors of real
 pose estimators are added. The axes of the landmarks are along the ray to the person instead of the axes of the camera,
-and the depth is too small. The simulated positions have correlated errors, mostly along the line of sight. Hands may be
-hidden, sides or front and back may be swapped, pictures may be lost, and landmarks arrive late. docs/fusion.md gives
-the sources of the numbers.
+and the depth is too small. The simulated landmarks have errors that last for some time, mostly along the line of sight.
+Hands may be hidden, sides or front and back may be swapped, pictures may be lost, and landmarks arrive late.
+docs/fusion.md gives the sources of the numbers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from mm_ros.body.types import F32, F64, HEAD_ROLE
 from mm_ros.maths import rotations as rot
 from mm_ros.tracking.simulation import TrackerTrack, facing, head_axes, resample
 
-# Each pair is the index of a landmark and the joint at which it is. Landmarks of fingers are at the joint of the hand.
+# Each pair is the index of a landmark and the joint of the body at which the landmark is simulated.
 CARRIERS: tuple[tuple[int, int], ...] = (
     (11, sk.LEFT_UPPER_ARM), (12, sk.RIGHT_UPPER_ARM), (13, sk.LEFT_LOWER_ARM), (14, sk.RIGHT_LOWER_ARM),
     (15, sk.LEFT_HAND), (16, sk.RIGHT_HAND), (23, sk.LEFT_UPPER_LEG), (24, sk.RIGHT_UPPER_LEG),
@@ -48,8 +48,8 @@ FACE = np.array(
      (0.09, -0.025, -0.01)]
 )  # fmt: skip
 LIMBS = np.array([*range(15, 23), *range(25, 33)])
-TRUNK_RADIUS = 0.16  # radius of the simulated trunk, which hides hands behind it [m]
-HIDDEN_NOISE = 3.0  # The noise of a hidden landmark is multiplied by this.
+TRUNK_RADIUS = 0.16  # radius of the simulated trunk, which hides hands behind it from the camera [m]
+HIDDEN_NOISE = 3.0  # factor on the noise of a landmark that is hidden from the camera
 RANGES = {  # allowed ranges of the options of the simulation; the range of other options is 0 to 1000
     "rate": (1.0, 1000.0), "field_of_view": (0.2, 2.8), "aspect": (0.1, 10.0), "height": (-100.0, 100.0),
     "pitch": (-1.5, 1.5), "side": (-7.0, 7.0), "nearest": (0.1, 100.0), "latency_s": (0.0, 10.0),
@@ -71,18 +71,18 @@ class LandmarkSimulation:
     side: float = 0.6  # direction in the room from the middle of the person's path to the camera [rad]
     # minimum distance of the camera from the person's path [m]; motion over a larger area increases the distance
     nearest: float = 2.2
-    latency_s: float = 0.10  # time from the picture to the arrival of its landmarks
+    latency_s: float = 0.10  # time from a camera picture to the arrival of its landmarks [s]
     unreported_latency_s: float = 0.05  # part of the latency [s] by which the stamp is later than the picture
     noise_m: float = 0.015  # standard deviation of the position of a landmark perpendicular to the line of sight
-    depth_noise_m: float = 0.035  # standard deviation of the position of a landmark along the line of sight
+    depth_noise_m: float = 0.035  # standard deviation of a landmark's position along the line of sight [m]
     hand_noise: float = 2.5  # factor on the noise of the landmarks of wrists, hands, knees and feet
-    lasts_s: float = 0.4  # correlation time of the noise of landmarks
+    lasts_s: float = 0.4  # correlation time of the noise of landmark positions [s]
     turn_noise: float = 0.09  # standard deviation of the error that turns all landmarks about the vertical [rad]
-    turn_lasts_s: float = 1.0  # correlation time of the error that turns all landmarks
-    flattened: float = 0.9  # factor on the depth of the landmarks, which pose estimators underestimate
-    size: float = 0.97  # simulated size of the person in the landmarks, relative to the true size
-    lost: float = 0.03  # share of pictures in which no person is found
-    flips: float = 0.01  # share of pictures in which the sides, or front and back, are swapped
+    turn_lasts_s: float = 1.0  # correlation time of the error that turns all landmarks about the vertical [s]
+    flattened: float = 0.9  # factor on landmark distances along the line of sight, which pose estimators underestimate
+    size: float = 0.97  # size of the person as the landmarks show it / true size
+    lost: float = 0.03  # share of camera pictures in which no person is found
+    flips: float = 0.01  # share of camera pictures whose landmarks have left and right, or front and back, swapped
     flip_lasts_s: float = 0.25
     # true if the landmarks are in the axes of the ray to the person, false if they are in the axes of the camera
     perspective: bool = True
@@ -103,8 +103,8 @@ def simulate_landmarks(
 ) -> list[Sighting]:
     """Simulate the landmarks of a clip, and return them in the order of their arrival.
 
-    `start_ns` is the time stamp of the first frame. `trackers` are trackers that were simulated for this clip and start
-    time. If `trackers` are given, the face turns with the simulated headset, which may look around.
+    `start_ns` is the time stamp of the clip's first frame. If `trackers` were simulated for the same clip and start
+    time, the face turns with their headset, which may look around.
     """
     p, q = (a.astype(np.float64) for a in clip.globals())
     times = np.arange(int((len(p) - 1) / clip.rate * options.rate) + 1) / options.rate
@@ -118,7 +118,7 @@ def simulate_landmarks(
     rng = np.random.default_rng([options.seed, 7])
     at, yaw = place_camera(p[:, sk.HIPS], options)
     camera = rot.multiply(rot.from_yaw(yaw), rot.exp(np.array([0.0, options.pitch, 0.0])))
-    seen = rot.rotate(rot.inverse(camera), room - at)  # landmarks (F, 33, 3) in the axes of the camera
+    seen = rot.rotate(rot.inverse(camera), room - at)  # true landmarks (F, 33, 3) in camera axes
     image = project(seen, options)
     visibility = _visibility(seen, image, p, at)
     estimated = _estimated(seen, visibility, options, rng)
@@ -207,8 +207,8 @@ def _image_noise(seen: F64, image: F32, o: LandmarkSimulation, rng: np.random.Ge
 
 
 def _flips(points: F64, visibility: F32, n: int, o: LandmarkSimulation, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Swap left and right in some pictures, and also negate the depth in half of them. Return in which pictures (n,)
-    left and right are swapped."""
+    """Swap left and right in some pictures, and also negate the depth in half of them. Return for each of n pictures
+    whether left and right are swapped."""
     flipped = np.zeros(n, np.bool_)
     last = max(o.flip_lasts_s * o.rate, 1.0)
     starts = np.flatnonzero(rng.random(n) < o.flips / last / max(1 - o.flips, 0.1))

@@ -23,11 +23,11 @@ from mm_ros.tracking.room import Room, compose, room_from_source
 
 
 class TrackerStages:
-    """The tracking stages (gate, hands, calibration, room, mountings) of one user. A frame passes `gate`, `hands`,
-    `calibrator`, `room` and `mounting`, in this order.
+    """The tracking stages of one user, which process each tracker frame in this order: `gate`, `hands`, `calibrator`,
+    `room` and `mounting`.
 
-    `known` is the calibration of the user from the source or from a file, or None for an unknown user. `declared` is
-    the convention of the hand poses that the source declares.
+    `known` is the calibration of the user from the source or from a file, or None for an unknown user. The source
+    states poses of controllers in the convention of hand poses `declared`.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class TrackerStages:
 
 @dataclass
 class LiveFrames:
-    """Recorded frames after all tracking stages, as the node `tracker_bridge` would publish them.
+    """Recorded tracker frames after all tracking stages, as the node `tracker_bridge` would publish them.
 
     `calibrations` maps the index of a frame to the calibration that is used from this frame on. `repeated` has an array
     (R,) per frame, which is true for each role whose device repeats the pose of the frame before exactly.
@@ -79,11 +79,11 @@ def live_frames(
     raw: Iterable[TrackerFrame], known: Calibration | None = None, settings: CalibrationSettings = DEFAULTS,
     gated: bool = False, hand_pose: str = ESTIMATED,
 ) -> LiveFrames:  # fmt: skip
-    """Apply the tracking stages to recorded frames. `known` is the calibration of the user from a file, or None for an
-    unknown user.
+    """Apply the tracking stages to recorded tracker frames. `known` is the calibration of the user from a file, or None
+    for an unknown user.
 
     If `gated` is true, the frames are from a recorded session, in which poses are already filtered and hands converted.
-    `hand_pose` is the convention of the hand poses in the frames.
+    The controllers' poses in the frames are in the convention of hand poses `hand_pose`.
     """
     stages = TrackerStages(settings, known, hands=HandSettings(hand_pose=hand_pose))
     stages.use(stages.calibrator.current)

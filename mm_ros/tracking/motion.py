@@ -1,4 +1,4 @@
-"""Computes the velocity of a device from poses with stamps.
+"""Computes velocity and angular velocity of a tracked device from its last poses and their times.
 
 A parabola is fitted to the last samples, and the velocity is its slope at the newest sample. The difference of the last
 two samples would be half a sample late and would contain the jitter of the stamps, and a low-pass filter would delay
@@ -29,7 +29,7 @@ def end_slopes(times: F64, values: F64, count: int) -> Vec:
     order = 3 if count >= 4 else 2
     a = np.zeros((3, 3))
     b = np.zeros((3, 3))
-    scale = 1.0 / max(-times[count - 1], 1e-6)  # times are scaled to −1 … 0, so that rounding errors stay small
+    scale = 1.0 / max(-times[count - 1], 1e-6)  # times are scaled to −1 … 0 against rounding errors
     for i in range(count):
         t = times[i] * scale
         basis = (1.0, t, t * t)
@@ -45,7 +45,7 @@ def end_slopes(times: F64, values: F64, count: int) -> Vec:
         - a[0, 1] * (a[1, 0] * a[2, 2] - a[1, 2] * a[2, 0])
         + a[0, 2] * (a[1, 0] * a[2, 1] - a[1, 1] * a[2, 0])
     )
-    if abs(det) < 1e-12:  # The velocity is unknown, because all samples have one stamp.
+    if abs(det) < 1e-12:  # all samples of the device have the same time
         return (0.0, 0.0, 0.0)
     c0 = a[1, 2] * a[2, 0] - a[1, 0] * a[2, 2]
     c1 = a[0, 0] * a[2, 2] - a[0, 2] * a[2, 0]

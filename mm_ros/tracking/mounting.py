@@ -3,8 +3,8 @@
 The strap of a device can be anywhere near its joint and at any angle. While the user stands upright, the body is about
 in the rest pose of a skeleton of the user's size, so headset and hands determine where each joint is, and the pose of
 each device relative to its joint. The estimate in a T-pose is the most accurate, because the line through the hands
-gives the facing. Standing and straight walking refine the estimated mounting with less weight. The mounting of a device
-that has slipped is measured again.
+gives the facing. The estimates while the user stands or walks straight have less weight. After a device has slipped on
+the body, its mounting is measured again.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ PAIRS = (FEET, KNEES, FOREARMS)
 TRUNK = (WAIST_ROLE, CHEST_ROLE)
 
 EVERY_NS = 30_000_000  # time between two observations of a mounting, that is, of the pose of a device on its joint
-LONGEST_STEP_S = 0.1  # maximum time [s] for which one observation of a mounting counts
+LONGEST_STEP_S = 0.1  # one observation of a mounting counts for at most this time [s]
 # weight of a mounting per second of observation in a T-pose, while standing, and while walking
 T_POSE_WEIGHT, STAND_WEIGHT, WALK_WEIGHT = 4.0, 0.5, 0.2
 # weight of a mounting per second of observation while the user stands only within the looser limits (LOOSE_UPRIGHT …)
@@ -60,7 +60,7 @@ STORED_WEIGHT = 1.0  # weight of a mounting from the user's file, when new obser
 # limits of the differences in tilt [rad], position [m] and yaw [rad] between a still device and its mounting; a device
 # beyond a limit has slipped
 CARRIED_OVER_RAD, CARRIED_OVER_M, TURNED_RAD = 0.45, 0.10, 1.2
-SLIPPED_S = 1.0  # a device that differs from its mounting for `SLIPPED_S` [s] is measured again
+SLIPPED_S = 1.0  # the mounting of a device that differs from it for this time [s] is measured again
 UPRIGHT = (0.955, 1.06)  # limits of the head height of an upright user, as shares of the standing height
 # maximum speed [m/s] and turn rate [rad/s] of a device and of the head of a standing user
 STILL_M_S, STILL_RAD_S = 0.12, 0.5
@@ -69,7 +69,7 @@ WALKING_M_S, STRAIGHT_RAD = 0.5, 0.35
 LEVEL_RAD = 0.45  # maximum pitch and roll of the headset of an upright user [rad]
 # looser limits for a standing user: head height over standing height, tilt of the head, speed and turn rate of a device
 LOOSE_UPRIGHT, LOOSE_LEVEL_RAD, LOOSE_M_S, LOOSE_RAD_S = 0.9, 0.8, 0.35, 1.5
-REPORT_M, REPORT_RAD = 0.004, 0.012  # smaller changes of a mounting [m, rad] are not published
+REPORT_M, REPORT_RAD = 0.004, 0.012  # smaller changes of a device's mounting [m, rad] are not published
 SHIN_M = 0.18  # minimum height above the ankle of a foot tracker that is strapped to the shin [m]
 # maximum distance of a device from the joint that carries it [m]
 FARTHEST_M: dict[int, float] = {
@@ -97,11 +97,11 @@ class _Mounting:
     position: Vec = (0.0, 0.0, 0.0)
     rotation: Quat = quat.IDENTITY
     reported: F64 | None = None
-    off_s: float = 0.0  # time for which the resting device has differed from this mounting [s]
+    off_s: float = 0.0  # time for which the device at rest has differed from the mounting [s]
 
     def add(self, position: Vec | None, rotation: Quat, weight: float, most: float) -> None:
-        """Add one observation of the mounting to the weighted mean of the observations. If `position` is None, only the
-        rotation was observed."""
+        """Add one observation of a device's mounting to the weighted mean; if `position` is None, only the rotation is
+        observed."""
         if self.weight == 0.0:
             if position is None:
                 return
@@ -136,13 +136,13 @@ class MountingStage:
         self._tallest = 0.0
         self._last_ns: int | None = None
         self._exchanged_s = dict.fromkeys(PAIRS, 0.0)
-        self.exchanged: set[tuple[int, int]] = set()  # pairs of roles (left, right) whose devices are exchanged
+        self.exchanged: set[tuple[int, int]] = set()  # pairs of roles (left, right) with devices on the wrong sides
         self._mountings = {role: _Mounting() for role in BODY_ROLES}
         self.set_calibration(calibration or Calibration())
 
     def set_calibration(self, calibration: Calibration) -> Calibration:
-        """Use another calibration, and continue the estimation from its mountings. Return the present calibration with
-        all measured mountings."""
+        """Use `calibration` and its mountings from now on, and return it with all mountings that were measured so
+        far."""
         for name, pose in calibration.mountings.items():
             known = self._mountings[ROLES.index(name)]
             if known.weight == 0.0:
@@ -344,7 +344,7 @@ class MountingStage:
     # ---- user texts
 
     def places(self) -> dict[str, str]:
-        """Return the place of each measured body tracker in words, by role."""
+        """Return where on the body each body tracker sits, in words, by role."""
         return {ROLES[r]: described(r, m.reported) for r, m in self._mountings.items() if m.reported is not None}
 
     def doubts(self) -> list[str]:

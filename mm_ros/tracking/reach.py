@@ -17,7 +17,7 @@ from mm_ros.maths import quat
 from mm_ros.maths.springs import damping_share
 from mm_ros.tracking.hands import HEAD_JOINT, PALM, TORSO_HALFLIFE_S, headset_yaw
 
-SAMPLE_S = 0.05  # time between two samples of the distance from shoulder to hand
+SAMPLE_S = 0.05  # time between two samples of the distance from shoulder to hand [s]
 FEWEST = 40  # minimum number of samples of each hand from which the arm span is estimated
 LONGEST_MEMORY = 2000
 FEWEST_SPREAD = 8  # minimum number of samples with both arms spread before the span of spread arms is used
@@ -37,12 +37,12 @@ class ArmReach:
         self._yaw: float | None = None
         self._last_s = self._sampled_s = -math.inf
         self._reached: list[float] = []  # shoulder to palm, m
-        self._spans: list[float] = []  # distances between the palms while both arms are spread [m]
+        self._spans: list[float] = []  # distances between the palms with spread arms [m]
 
     def step(self, frame: TrackerFrame, height: float) -> float | None:
         """Add a frame, and return the arm span between the palms [m], or None before there are enough samples.
 
-        `height` is the height of the head joint of the standing user [m].
+        `height` is the height of the user's head joint when standing [m].
         """
         now_s = frame.stamp_ns * 1e-9
         hands = (LEFT_HAND_ROLE, RIGHT_HAND_ROLE)

@@ -45,7 +45,7 @@ def carry_rows(moved: F64, positions: F64, rotations: F64, velocities: F64, angu
 
 
 class Room:
-    """Transforms frames from the room of the source to the map frame.
+    """Transforms tracker frames from the room axes of the tracker source to the frame `map`.
 
     `place` is the position (x, y) [m] of this user's room in the map frame; several users have different places. After
     a change of the transform, the next frame has a new epoch, and its `new_from_old` moves the state of later stages.
@@ -58,7 +58,7 @@ class Room:
         self._moved, self._has_moved = identity_pose(), False
         self._epochs = 0
         self._plain = not any(place)
-        # `carry_rows` is compiled here, because the compilation would delay the first frame
+        # This call compiles `carry_rows`, so that the compilation does not delay the first frame.
         carry_rows(self._now, *(np.zeros((1, n)) for n in (3, 4, 3, 3)))
 
     @property
@@ -77,7 +77,7 @@ class Room:
         self._plain = bool(np.allclose(new, identity_pose(), atol=1e-12))
 
     def carry(self, frame: TrackerFrame) -> TrackerFrame:
-        """Transform `frame` to the map frame in place, and return it."""
+        """Transform the poses in the tracker frame `frame` to the frame `map` in place, and return `frame`."""
         frame.epoch += self._epochs
         if self._plain and not self._has_moved:
             return frame

@@ -26,7 +26,7 @@ from mm_ros.tracking.landmark_simulation import LandmarkSimulation, simulate_lan
 from mm_ros.tracking.simulation import Simulation, simulate_clip
 from mm_ros.tracking.truth import truth_of_clip
 
-START_NS = 1_700_000_000_000_000_000  # constant first stamp, so that equal inputs make equal sessions
+START_NS = 1_700_000_000_000_000_000  # first stamp of every made session, so that equal inputs make equal sessions
 PAUSE_NS = 1_000_000_000  # between two clips
 EMPTY = Simulation()
 
@@ -34,7 +34,7 @@ EMPTY = Simulation()
 def session_of_clips(
     clips: list[Clip], options: Simulation = EMPTY, name: str = "", camera: LandmarkSimulation | None = None
 ) -> Session:
-    """Make a session from the clips of one person. If `camera` is given, the session also has simulated landmarks.
+    """Make a session from the clips of one person, with simulated landmarks if `camera` is given.
 
     In the session, the clips are one second apart, and each clip has its own epoch.
     """
@@ -73,14 +73,14 @@ def gated(frames: Iterable[TrackerFrame]) -> Iterator[TrackerFrame]:
 def session_of_table(
     frames: list[TrackerFrame], name: str = "", head_height: float = 0.0, hands: HandStage | None = None
 ) -> Session:
-    """Make a session from the poses of a table.
+    """Make a session from the tracker poses in a table.
 
     `hands` is the stage that converts the hand poses; if `hands` is None, the convention of hand poses is estimated.
     `head_height` is the height of the headset of the standing user [m]; if 0, the height is measured.
     """
     hands = hands or HandStage(HandSettings(hand_pose=ESTIMATED))
     passed = list(gated(frames))
-    if passed:  # an approximate height of the user is enough for the hand poses
+    if passed:  # an approximate user height is enough to convert hand poses
         heights = [f.positions[HEAD_ROLE, 2] for f in passed]
         hands.height = float(np.clip(np.percentile(heights, 95), 1.0, 2.1)) - HEADSET_IN_HEAD[2]
     out = Session(converted(passed, hands), name=name)

@@ -1,7 +1,7 @@
 """Simulates the trackers on a moving body, for training, tests and evaluation.
 
 By default, the headset is at (0.10, 0, 0.08) m from the head joint in head axes, and each controller is 0.08 m from the
-wrist along the hand. The simulated trackers have 90 frames per second by default. Noise, losses of controllers,
+wrist along the hand. By default, the trackers are simulated at 90 frames per second. Noise, losses of controllers,
 rotations of controllers in the hands and turns of the head are options; their random numbers follow from a seed.
 """
 
@@ -41,7 +41,7 @@ from mm_ros.maths import rotations as rot
 from mm_ros.maths.signals import catmull_rom, continuous
 from mm_ros.tracking.calibration import CONTROLLER_ALONG_HAND, HEADSET_IN_HEAD
 
-RATE = 90.0  # rate of a usual headset [Hz]
+RATE = 90.0  # frame rate of a usual headset [Hz]
 # usual position of each body tracker on its strap, in the axes of the joint that carries it [m]
 STRAPPED: dict[int, tuple[float, float, float]] = {
     WAIST_ROLE: (0.12, 0.0, 0.03), LEFT_FOOT_ROLE: (0.09, 0.0, 0.02), RIGHT_FOOT_ROLE: (0.09, 0.0, 0.02),
@@ -52,17 +52,17 @@ STRAPPED: dict[int, tuple[float, float, float]] = {
 
 @dataclass(frozen=True)
 class Simulation:
-    """Options of the simulated devices. By default, the devices have no errors and sit at their usual places."""
+    """Options of the simulated devices, which by default have no errors and sit at their usual places on the body."""
 
     rate: float = RATE
     headset_in_head: tuple[float, float, float] = HEADSET_IN_HEAD
     controller_along_hand: float = CONTROLLER_ALONG_HAND
-    noise_m: float = 0.0  # standard deviation of the noise of each coordinate of a position
+    noise_m: float = 0.0  # standard deviation of the noise of a device's position, per axis [m]
     noise_rad: float = 0.0
     grip_sd_rad: float = 0.0  # standard deviation of the constant rotation of each controller in the hand, per axis
     grip_sd_m: float = 0.0
-    dropouts_per_minute: float = 0.0  # number of times per minute that each controller is lost
-    dropout_s: float = 0.5  # mean time for which a controller is lost
+    dropouts_per_minute: float = 0.0  # average number of times per minute that a controller is lost
+    dropout_s: float = 0.5  # mean time for which a controller is lost [s]
     look_around_rad: float = 0.0  # maximum yaw of the head relative to the captured head while the user looks around
     level_pitch: bool = True
     # true if the constant yaw of the head relative to the pelvis is removed, which is done only for training
@@ -89,7 +89,7 @@ class Simulation:
 
 @dataclass(frozen=True)
 class TrackerTrack:
-    """The frames of simulated trackers, as arrays over F frames and R roles."""
+    """Simulated trackers: arrays over F frames and the R roles (headset, controllers, body trackers)."""
 
     stamps_ns: NDArray[np.int64]  # (F,)
     positions: F64  # (F, R, 3)
@@ -173,8 +173,8 @@ def simulate(
 def random_mountings(seed: int) -> dict[int, F64]:
     """Return a random pose of each body tracker in the axes of its joint, as a person could have strapped it on.
 
-    The random position differs from `STRAPPED` by up to 4 cm per axis. The yaw of a device is random, the tilt is up to
-    35°, and a quarter of the devices are upside down.
+    The position differs from the usual position `STRAPPED` by up to 4 cm per axis. The yaw of a device is random, the
+    tilt is up to 35°, and a quarter of the devices are upside down.
     """
     rng = np.random.default_rng([seed, 77])
     out = {}
@@ -207,7 +207,7 @@ def _continued(a: F64) -> F64:
 
 
 def derivatives(p: F64, q: F64, rate: float) -> tuple[F64, F64]:
-    """Return velocities and angular velocities in room axes, computed by central differences."""
+    """Return velocities and angular velocities of the poses `p`, `q` in room axes, by central differences."""
     v = np.gradient(p, 1 / rate, axis=0)
     step = rot.log(rot.multiply(q[1:], rot.inverse(q[:-1]))) * rate
     w = np.concatenate([step[:1], (step[1:] + step[:-1]) / 2, step[-1:]])
@@ -215,9 +215,9 @@ def derivatives(p: F64, q: F64, rate: float) -> tuple[F64, F64]:
 
 
 def facing(left_hip: F64, right_hip: F64) -> F64:
-    """Return the horizontal unit vectors (F, 3) in which the pelvis faces.
+    """Return the direction in which the pelvis faces in each frame, as horizontal unit vectors (F, 3).
 
-    If one hip is exactly above the other hip, the mean direction of all frames is returned.
+    Frames in which one hip is exactly above the other hip get the mean direction of all frames.
     """
     side = (left_hip - right_hip)[:, :2]
     forward = np.stack([side[:, 1], -side[:, 0], np.zeros(len(side))], axis=-1)
@@ -271,9 +271,9 @@ def _quaternion_of_axes(forward: F64, up: F64) -> F64:
 
 
 def look_around(times: F64, amplitude: float, rng: np.random.Generator) -> F64:
-    """Return the yaw (F,) [rad] of a head that looks around.
+    """Return the yaw (F,) [rad] of the simulated user's head while the user looks around.
 
-    Each glance lasts 0.3 to 2.5 s, and the head turns to it within 0.3 s.
+    The head turns in a new direction within 0.3 s, and turns again 0.3 to 2.5 s after the last turn began.
     """
     keys: list[float] = [0.0]
     while keys[-1] <= times[-1]:
@@ -288,7 +288,7 @@ def look_around(times: F64, amplitude: float, rng: np.random.Generator) -> F64:
 
 def _noisy(p: F64, q: F64, v: F64, w: F64, options: Simulation, rng: np.random.Generator) -> tuple[F64, F64, F64, F64]:
     """Add noise. Velocities get less noise than differences of positions, as from inertial sensors in real devices."""
-    # Devices after the sixth use other random numbers, so that they do not change the noise of the first six.
+    # The chest tracker and later devices use other random numbers, so that the noise of earlier devices stays equal.
     later = np.random.default_rng([options.seed, 78])
 
     def normal() -> F64:

@@ -1,6 +1,6 @@
 """Estimates the standing height of a user, and its uncertainty, from the heights of the head over time.
 
-The user does not have to stand still for the estimate. If a person walks, gestures and looks around, the largest
+The user does not have to stand still. If a person walks, gestures and looks around, the largest
 heights of the head are in a narrow range (a cluster), which is upright standing. The heights of a person who only sits
 have a cluster, too, so a low cluster, which a sitting adult could also reach, counts as standing only if the person
 walks and has short arms.
@@ -16,14 +16,14 @@ import numpy as np
 
 from mm_ros.body.types import F64, HEAD_ROLE, LEFT_HAND_ROLE, TRACKED, TrackerFrame
 
-SAMPLE_S = 1 / 30  # time between two samples of the distribution of heights
+SAMPLE_S = 1 / 30  # time between two samples of the headset's height [s]
 # width of a bin of the distribution [m], lowest height [m] (the origin may be at the head), and number of bins
 BIN, LOWEST_BIN, BINS = 0.01, -2.5, 550
 HALFLIFE_S = 150.0  # half-life with which old heights lose weight, so that time on a step or stairs is forgotten
 # A sample of the height counts only if all heights within CALM_S differ by at most CALM_M.
 CALM_S, CALM_M = 0.4, 0.10
 HELD_S = 0.8  # minimum time that the head must have spent near the top of a cluster of heights
-CLUSTER = 0.07  # vertical size of the cluster of heights of upright standing and walking [m]
+CLUSTER = 0.07  # range of head heights of upright standing and walking (cluster) [m]
 # quantile of the heights in the cluster that is the standing height; walking lowers the head by 2 to 3 %
 QUANTILE = 0.80
 ENOUGH_S = 2.0  # minimum time in a cluster of heights from which the cluster gives a standing height
@@ -54,9 +54,9 @@ class StandingHeight:
 
     height: float
     sigma: float
-    seconds: float  # time that the head spent in the cluster of heights
-    walked: float  # time of walking in the cluster of heights, s
-    reach: float  # largest distance from headset to grip, m
+    seconds: float  # time that the head spent in the range of upright heights [s]
+    walked: float  # time of walking with the head in the range of upright heights [s]
+    reach: float  # largest distance from the headset to a controller's grip [m]
 
     def stands(self, floor: float) -> bool:
         """Return true if the user stood at the estimated height, and false if the user may have sat."""
@@ -72,7 +72,7 @@ class HeightDistribution:
 
     def clear(self) -> None:
         self.time, self.walking = np.zeros(BINS), np.zeros(BINS)
-        self.heights = np.zeros(BINS)  # sum of height × time [m s] in each bin of heights
+        self.heights = np.zeros(BINS)  # by bin of heights, sum of height × time [m s]
         self.reach = 0.0
         self.pause()
 
@@ -83,7 +83,7 @@ class HeightDistribution:
 
     def add(self, t: float, frame: TrackerFrame, level_height: float, level: bool) -> None:
         """Add a sample. `level_height` is the height that the headset would have if the head were level [m]. `level` is
-        true if the head is nearly level.
+        true if the headset is nearly level.
         """
         if 0 <= t - self._last < SAMPLE_S * 0.9:
             return
@@ -126,11 +126,11 @@ class HeightDistribution:
 
         If the highest cluster of heights is slightly above the usual cluster, the user stood on tiptoe. If the highest
         cluster of heights is far above the cluster in which the user walks, the user stood on a stool or stairs.
-        Heights above `highest` [m] are ignored.
+        Headset heights above `highest` [m] are ignored.
         """
         width = round(CLUSTER / BIN)
         last = int(np.clip((highest - LOWEST_BIN) / BIN, 1, BINS))
-        sums = np.convolve(self.time[:last], np.ones(width + 1), "full")[width:]  # time per cluster, by its lowest bin
+        sums = np.convolve(self.time[:last], np.ones(width + 1), "full")[width:]  # time by first bin of a cluster
         walks = np.convolve(self.walking[:last], np.ones(width + 1), "full")[width:]
         lasting = np.flatnonzero(sums >= ENOUGH_S)
         if not len(lasting):

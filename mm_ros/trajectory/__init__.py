@@ -1,3 +1,3 @@
 """Predict the desired trajectory of the user's body for about the next second."""
 
-CONTROLS = ("vr", "joystick", "keyboard", "path")  # inputs that steer the avatar
+CONTROLS = ("vr", "joystick", "keyboard", "path")  # ways to steer the avatar: headset, gamepad, keyboard or path

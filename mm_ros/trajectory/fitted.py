@@ -12,7 +12,7 @@ WAIST_HALFLIFE_S = 0.1  # half-life of the change between hips estimated from th
 STEADY_M_PER_S = 0.2
 # expected error of the step network's facing [rad] at which the network has half of the weight in the predicted facing
 CERTAIN_RAD = 0.5
-LARGEST_TURN = 3.0  # maximum turn rate of the body in the prediction [rad/s]
+LARGEST_TURN = 3.0  # faster predicted turns of the user's body are limited to this turn rate [rad/s]
 
 # lean.py
 UPRIGHT = 0.011  # distance of an upright user's hips behind the head, as a share of the standing head height
@@ -29,5 +29,5 @@ LEARNS_TURN_AT_MOST = 3.0  # maximum turn rate [rad/s] in learning the correctio
 DOUBT = 0.06  # amount of data [m² rad²/s] at which half of the learned correction of the bend is applied
 # half-lives of the data from which a correction of the bend is learned: while the user walks bent, and upright
 EVIDENCE_HALFLIFE_S, UPRIGHT_HALFLIFE_S = 60.0, 10.0
-FOLLOW_HALFLIFE_S = 1.0  # half-life with which the applied correction of the bend follows the learned correction
-LARGEST_CHANGE = 0.8  # maximum correction of the user's estimated bend, as a share of the bend
+FOLLOW_HALFLIFE_S = 1.0  # half-life [s] with which the applied correction of the bend follows the learned one
+LARGEST_CHANGE = 0.8  # maximum learned correction of the user's bend / estimated bend

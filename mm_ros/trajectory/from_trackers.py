@@ -75,12 +75,12 @@ class TrajectorySettings(Settings):
     )
     learned_ahead: float = setting(
         1.0, "Maximum share of the step network in the predicted positions; the share is smaller where the network is "
-             "uncertain. If `learned_ahead` is 0, the network has no effect.",
+             "uncertain. If `learned_ahead` is 0, the step network has no effect on the predicted positions.",
         "", 0.0, 1.0,
     )
     learned_turn: float = setting(
         0.0, "Maximum share of the step network in the predicted directions; the share is smaller where the network "
-             "is uncertain. If `learned_turn` is 0, the network has no effect.",
+             "is uncertain. If `learned_turn` is 0, the step network has no effect on the predicted directions.",
         "", 0.0, 1.0,
     )
     turn_persistence: float = setting(
@@ -148,7 +148,7 @@ class TrajectoryStage:
         self._numbers, _ = packed(Numbers(*settings.numbers()))
 
     def set_times(self, times: tuple[float, ...]) -> None:
-        """Set the prediction times [s], which are the `trajectory_times` of the feature layout."""
+        """Set the times from now [s] for which the trajectory is predicted."""
         self.times = np.array(times, np.float32)
 
     def set_calibration(self, calibration: Calibration) -> None:
@@ -223,8 +223,8 @@ def _follow(
 ) -> None:  # fmt: skip
     """Update the array `m`, the memory of `TrajectoryStage`, by one sample of the trackers.
 
-    `moved` is the pose `new_from_old` of a moved play space. `start` is true for the first sample after a gap in
-    tracking. `sigma` is the standard deviation of the facing [rad].
+    The pose `moved` transforms from old to new axes of a moved play space. `start` is true for the first sample after a
+    gap in tracking. `sigma` is the standard deviation of the argument `facing` [rad].
     """
     s = s[0]
     if carry:
@@ -322,8 +322,8 @@ def _predict(
 ) -> float:  # fmt: skip
     """Return the facing [rad], and fill `now` (4,) with the position and velocity of the hips.
 
-    `positions` and `directions` are filled with the predictions at `times`. If `known` is true, `shifts` (3, 2) and
-    `yaws` (3,) are the predictions of the step network at the times `AHEAD_S`.
+    The predicted positions and directions at `times` are written to `positions` and `directions`. If `known` is true,
+    `shifts` (3, 2) and `yaws` (3,) are the predictions of the step network at the times `AHEAD_S`.
     """
     s = s[0]
     x, y = _position(m, lean)

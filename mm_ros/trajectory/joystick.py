@@ -19,7 +19,7 @@ GAITS = ("walk", "jog", "sprint")
 
 @dataclass(frozen=True)
 class JoystickSettings(Settings):
-    walk_speed: float = setting(1.3, "Speed of the avatar at full stick deflection.", "m/s", 0.1, 10.0)
+    walk_speed: float = setting(1.3, "Speed of the avatar while the stick is fully deflected.", "m/s", 0.1, 10.0)
     jog_speed: float = setting(
         2.5, "Speed of the avatar at full stick deflection while the jog button is held.", "m/s", 0.1, 10.0
     )
@@ -43,7 +43,7 @@ class JoystickSettings(Settings):
 class JoystickStage:
     """Compute the desired trajectory of the avatar from the sticks of a gamepad.
 
-    A spring smooths the avatar's velocity. The facing follows the motion, or stays constant while the avatar strafes.
+    A spring smooths the avatar's velocity. The avatar faces in its direction of motion, except while it strafes.
     """
 
     def __init__(self, settings: JoystickSettings, times: tuple[float, ...]):
@@ -53,7 +53,7 @@ class JoystickStage:
         self.reset()
 
     def set_times(self, times: tuple[float, ...]) -> None:
-        """Set the prediction times [s], which are the `trajectory_times` of the feature layout."""
+        """Set the times from now [s] for which the trajectory is predicted."""
         self.times = np.array(times, np.float32)
 
     def reset(self, position: tuple[float, float] = (0.0, 0.0), yaw: float = 0.0) -> None:
@@ -65,10 +65,10 @@ class JoystickStage:
     def step(
         self, stamp_ns: int, move: Any, gait: str = "walk", strafe: bool = False, look: Any = (0.0, 0.0)
     ) -> Trajectory | None:
-        """Return the desired trajectory, or None for a late or duplicate sample.
+        """Return the avatar's desired trajectory for one sample of the sticks, or None for a late or duplicate sample.
 
         `move` and `look` are the deflections (x, y) of two sticks in room axes, from −1 to 1. If `strafe` is true, only
-        the stick `look` changes the facing.
+        the stick `look` changes the avatar's facing.
         """
         if gait not in GAITS:
             raise MmRosError(f"gait '{gait}' is not among {', '.join(GAITS)}")

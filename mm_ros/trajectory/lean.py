@@ -1,6 +1,6 @@
 """Estimate how far the hips are behind the centre of the head, from the user's bend and from turns.
 
-The module tracking/bend.py estimates the bend of the user. The estimated bend may be wrong, because the head height
+The bend of the user is estimated in tracking/bend.py, but may be wrong, because the head height
 alone does not distinguish bent knees from a bent back. A walking body turns about its hips, so a head that is the
 distance d in front of the hips has the lateral velocity w·d at the turn rate w. The class `Lean` learns a correction of
 the bend from the lateral velocity of the head.
@@ -16,15 +16,15 @@ from mm_ros.maths.jit import njit
 from mm_ros.maths.springs import damp
 from mm_ros.trajectory import fitted
 
-# Indices of the values in the memory of `Lean`. From `ONCE` on, the memory holds three averages: the forward velocity,
-# the lateral velocity and the turn rate. From `TWICE` on, the memory holds the averages of the three averages.
+# Indices of values in the array `Lean.memory`. The three values from index `ONCE` are averages of forward velocity,
+# lateral velocity and turn rate of the head; the three from index `TWICE` are averages of these averages.
 NOW, RATE, CHANGE, NUMERATOR, DENOMINATOR, ONCE, TWICE, MEMORY = 0, 1, 2, 3, 4, 5, 8, 11
 
 
 class Lean:
     """Estimate the smoothed horizontal distance `now` [m] of the hips behind the centre of the head.
 
-    `standing` is the height of the standing user's head [m].
+    The argument `standing` is the height of the head of the user when standing [m].
     """
 
     def __init__(self, standing: float):

@@ -17,7 +17,7 @@ from mm_ros.maths.signals import wrap
 SPACING_M = 0.005  # distance between two neighbouring points in the table of a path [m]
 JOINS_M = 0.1  # a character that is farther than this from the start of a path first walks to the start [m]
 MOST_KEYS = 20_000
-LONGEST_M = 5000.0  # maximum length of a path [m], which limits the memory
+LONGEST_M = 5000.0  # maximum length of a path [m], so that its table does not need too much memory
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class PathSettings(Settings):
 
 @dataclass(frozen=True)
 class Timetable:
-    """Table of the character's motion on a path over time.
+    """Table of the character's positions and facings on a path, by time.
 
     The character is at `points` (N, 2) [m] with the unwrapped `facing` [rad] at the times `when` [s], and reaches the
     key points `keys` (K, 2) at the times `keys_when` [s].
@@ -87,7 +87,7 @@ class PathStage:
         self.set_path([(0.0, 0.0)])
 
     def set_times(self, times: tuple[float, ...]) -> None:
-        """Set the prediction times [s], which are the `trajectory_times` of the feature layout."""
+        """Set the times from now [s] for which the trajectory is predicted."""
         self.times = np.array(times, np.float32)
 
     def reset(self) -> None:
@@ -96,7 +96,7 @@ class PathStage:
         self.start_ns = None
 
     def set_path(self, points: Any, speeds: Any = None, yaws: Any = None, pauses: Any = None) -> None:
-        """Set the key points `points` (N, 2) [m] of a new path.
+        """Let the character walk along a new path through the key points `points` (N, 2) [m].
 
         `speeds` (N,) [m/s] and `pauses` (N,) [s] are by default the `speeds` and `pauses` of the settings. `yaws` (N,)
         [rad] are the headings at the key points; by default the character faces along the path.
@@ -142,7 +142,7 @@ class PathStage:
         way = goal - here
         long = float(np.linalg.norm(way))
         course = before if long < JOINS_M else math.atan2(way[1], way[0])
-        turns = here + way * np.array([[0.15], [0.7]])  # points between which the character faces along the path
+        turns = here + way * np.array([[0.15], [0.7]])  # the character faces along the path between these points
         self._keep(np.vstack([here, turns, goal]), np.array([before, course, course, yaw]))
 
     def append(self, point: Any) -> None:
@@ -182,7 +182,7 @@ class PathStage:
         for k in np.flatnonzero(pauses > 0)[::-1]:
             i = int(at_key[k])
             if i == 0 and periodic:
-                continue  # the pause at the first key point is already part of the end of the previous lap
+                continue  # the character pauses at the first key point of a loop at the end of the lap
             when = np.concatenate([when[: i + 1], when[i:] + pauses[k]])
             points = np.concatenate([points[: i + 1], points[i:]])
             facing = np.concatenate([facing[: i + 1], facing[i:]])
@@ -199,7 +199,7 @@ class PathStage:
 
     @property
     def seconds(self) -> float:
-        """Duration of the path, or of the first lap of a loop [s]."""
+        """Time that the character needs for the path, or for the first lap of a path that is a loop [s]."""
         return self._first.seconds
 
     @property
@@ -281,8 +281,8 @@ def _key_points(points: Any) -> F64:
 def smooth_line(keys: F64, periodic: bool = False) -> tuple[F64, F64]:
     """Return points on a centripetal Catmull-Rom curve through the key points, and the key index of each point.
 
-    The key index 2.5 means halfway between the key points 2 and 3. If `periodic` is true, the last key point must equal
-    the first one, and the curve is smooth there.
+    The key index 2.5 means halfway between the key points 2 and 3. If `periodic` is true, the curve is closed and
+    smooth, and the last key point must equal the first one.
     """
     if len(keys) < 2:
         return keys.copy(), np.zeros(len(keys))
@@ -317,7 +317,7 @@ def _allowed_speed(
 ) -> F64:
     """Return the speed at each point of a path, reduced in bends and by the maximum acceleration.
 
-    The reduced speed is `began` at the first point and `end` at the last point [m/s].
+    The returned speed is `began` at the start and `end` at the end of the path [m/s].
     """
     speed = desired.copy()
     if len(points) > 2:

@@ -19,14 +19,14 @@ from mm_ros.body.types import F32, F64
 from mm_ros.facing import fitted
 from mm_ros.maths.jit import njit
 
-POINTS = 3  # number of aligned points: nose, left wrist and right wrist
+POINTS = 3  # number of body points to which the camera is aligned: nose, left wrist and right wrist
 PITCH_STEPS = 24
 GOLDEN = 0.6180339887498949  # golden ratio minus 1, for the golden-section search of the pitch
 
 
 @njit
 def turned(p: F64, yaw: float, pitch: float, out: F64) -> None:
-    """Write the points `p`, rotated by Rz(yaw) Ry(pitch), to `out`. If the pitch is positive, the camera looks down."""
+    """Write the points `p`, rotated by Rz(yaw) Ry(pitch), to `out`. A positive `pitch` turns forward down."""
     c, s = math.cos(pitch), math.sin(pitch)
     cy, sy = math.cos(yaw), math.sin(yaw)
     for i in range(len(p)):
@@ -94,8 +94,7 @@ def add_products(h: F64, room: F64, camera: F64, w: F64) -> float:
 @njit
 def align(room: F64, camera: F64, w: F64, pitch: float) -> tuple[float, float, float, float]:
     """Return yaw and shift (x, y, z) of one picture: the least-squares solution of room = Rz(yaw) Ry(pitch) camera +
-    shift.
-    """
+    shift."""
     r, q, h = np.empty_like(room), np.empty_like(camera), np.zeros((3, 3))
     centred(room, w, r)
     centred(camera, w, q)
@@ -146,7 +145,8 @@ def ray_yaw(image_x: float, field_of_view: float) -> float:
 
 
 def visible(visibility: F32) -> F64:
-    """Return the visibility (3,) of nose and wrists from 0 to 1. Visibilities below `HIDDEN` are replaced by 0."""
+    """Return the visibility (3,) of nose and wrists from 0 to 1. Visibilities up to the constant `HIDDEN` are replaced
+    by 0."""
     v = np.asarray(visibility, np.float64)[[NOSE, LEFT_WRIST, RIGHT_WRIST]]
     return np.asarray(np.where(v > fitted.HIDDEN, v, 0.0))
 

@@ -1,8 +1,8 @@
 """Computes the inputs and decodes the outputs of the two networks of BlazePose (Bazarevsky 2020).
 
 The steps and constants are those of the graphs pose_detection and pose_landmark of MediaPipe 0.10, so that the networks
-give the same landmarks as in MediaPipe. Pixels are numbered from (0, 0), with x to the right and y down. A region is a
-rotated square of the picture around the person.
+give the same landmarks as in MediaPipe. Pixels are numbered from (0, 0), with x to the right and y down. The class
+`Region` describes a rotated square part of the picture that contains the person.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mm_ros.maths.jit import njit
 DETECTOR_SIZE, LANDMARK_SIZE, HEATMAP_SIZE = 224, 256, 64
 STRIDES = (8, 16, 32, 32, 32)
 ANCHORS_A_CELL = 2
-OVERLAP = 0.3  # intersection over union above which two boxes show one person
+OVERLAP = 0.3  # boxes of detected persons with a larger intersection over union are the same person
 REGION_SCALE = 1.25  # side of the square region around a person / diameter of the circle around the person
 # A landmark is refined by heatmap cells up to REFINE_WINDOW cells away, if their highest value is at least REFINE_FROM.
 REFINE_WINDOW, REFINE_FROM = 3, 0.5
@@ -31,14 +31,14 @@ class Region(NamedTuple):
     x: float  # centre, px
     y: float
     size: float  # side length, px
-    angle: float  # angle by which the person leans to the right in the picture [rad]
+    angle: float  # rotation of the square; angle by which the person leans to the right in the picture [rad]
 
 
 class Detection(NamedTuple):
     score: float
     # left, top, right and bottom edge of the person, as fractions of the square region around the whole picture
     box: tuple[float, float, float, float]
-    hips: tuple[float, float]  # centre of the circle around the person
+    hips: tuple[float, float]  # middle of the hips, which is the centre of a circle around the person
     rim: tuple[float, float]  # point of the circle around the person that lies in the direction of the head
 
 
@@ -73,7 +73,7 @@ def cut(image: U8, x: float, y: float, size: float, angle: float, side: int, low
 
 
 def whole(image: U8) -> Region:
-    """Return the square region around the whole picture."""
+    """Return the smallest square region that contains the whole picture."""
     height, width = image.shape[:2]
     return Region(width / 2, height / 2, float(max(width, height)), 0.0)
 
@@ -132,7 +132,7 @@ def _overlap(box: F64, boxes: F64) -> F64:
 def region_around(middle: tuple[float, float], rim: tuple[float, float]) -> Region:
     """Return the square region [px] around the circle with the centre `middle` and the point `rim` on it.
 
-    The region is rotated so that the person is upright in the region.
+    The square region is rotated so that the person in it is upright.
     """
     dx, dy = rim[0] - middle[0], rim[1] - middle[1]
     angle = math.pi / 2 - math.atan2(-dy, dx)
@@ -159,7 +159,7 @@ def in_picture(points: F64, region: Region) -> F64:
 def decoded(raw: F32) -> tuple[F64, F64]:
     """Decode the output of the landmark network into positions (39, 2) and visibilities (39,) of points.
 
-    The positions are fractions of the region that the landmark network has read.
+    The positions are from 0 to 1 over the square part of the picture that the landmark network has read.
     """
     rows = raw.reshape(RAW_LANDMARKS, 5).astype(np.float64)
     visible = 1 / (1 + np.exp(-rows[:, 3]))

@@ -34,19 +34,19 @@ class Picture(NamedTuple):
     """The landmarks of a picture in camera axes, either as received or with swapped sides or depths swapped back."""
 
     points: F64  # (33, 3)
-    w: F64  # weights (3,) of nose, left wrist and right wrist
+    w: F64  # weights (3,) of nose, left wrist and right wrist in the alignment with the trackers
     flipped: bool
 
 
 class Fit(NamedTuple):
-    """Result of the alignment of landmarks of a picture with the trackers."""
+    """Result of the alignment of nose and wrists in a picture with the trackers."""
 
-    turn: float  # camera yaw that fits this picture best, minus the estimated camera yaw [rad]
+    turn: float  # yaw of the camera by this picture alone, minus the camera yaw estimated before [rad]
     variance: float  # variance of the difference `turn` of the camera yaws [rad²]
-    miss2: F64  # mean squared distances (3,) of landmarks from trackers: depth, lateral and height [m²]
+    miss2: F64  # mean squared distances (3,) of nose and wrists from the trackers: depth, lateral, height [m²]
 
 
-NO_FIT = Fit(0.0, math.inf, np.zeros(3))  # no alignment, because fewer than two of nose and wrists are visible
+NO_FIT = Fit(0.0, math.inf, np.zeros(3))  # result for a picture with fewer than two of nose and wrists
 
 
 class Camera:
@@ -96,7 +96,7 @@ class Camera:
     def known(self) -> bool:
         """True if the camera yaw is accurate enough to measure facings, and if the person is certainly the user.
 
-        The hands or the resection (facing/camera/place.py) confirm that the person is the user.
+        The person is the user if nose and wrists agree with the trackers, or by the resection (facing/camera/place.py).
         """
         placed = self._placed_variance < fitted.SURELY_PLACED**2
         fits = self._missed < fitted.UNEXPLAINED * self._spread or placed
@@ -115,11 +115,11 @@ class Camera:
         return out
 
     def see(self, t: float, seen: Landmarks, room: F64, tracked: F64, expected: Expected) -> Measurement | None:
-        """Return the facing in one picture, and update the estimates by this picture.
+        """Return the user's facing in one picture, and update the estimated camera pose and noise by the picture.
 
         The returned facing is None while the pose of the camera is not known, and for a rejected picture. `room` (3, 3)
-        holds the positions of nose and wrists by the trackers at the time of the picture. `tracked` (3,) is 1 for a
-        tracked nose or wrist, and else 0.
+        holds the positions of nose and wrists by the trackers at the time of the picture. `tracked` (3,) is 1 for each
+        of nose and wrists whose device is tracked, and else 0.
         """
         dt = USUAL_STEP_S if self._last is None else min(max(t - self._last, 0.0), 0.2)
         self._last, self.taken = t, None
@@ -208,9 +208,9 @@ class Camera:
         return k
 
     def _count_rejected(self, dt: float) -> bool:
-        """Add `dt` to the time for which pictures have been rejected or flipped. Return true if the picture must not be
-        used. The estimates are reset after the time `LOST_AFTER_S`, because a moved camera can have the same effect as
-        flipped pictures.
+        """Add `dt` to the time for which pictures have been rejected or flipped. Return true if the present picture
+        must not be used. The estimates are reset after the time `LOST_AFTER_S`, because a moved camera can have the
+        same effect as flipped pictures.
         """
         self._rejected_s += dt
         if self._rejected_s > fitted.LOST_AFTER_S:

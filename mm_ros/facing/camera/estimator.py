@@ -45,7 +45,7 @@ class BlazePose:
         self._networks = networks
         self.min_detection_confidence, self.min_presence_confidence = min_detection_confidence, min_presence_confidence
         self._smooth = OneEuro(SMOOTH_SLOWEST, SMOOTH_QUICKNESS) if smooth else None
-        self.detections = 0  # number of pictures that the detection network has searched for a person
+        self.detections = 0  # number of pictures in which the detection network has searched for a person
         self.reset()
 
     def reset(self) -> None:

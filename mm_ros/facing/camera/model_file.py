@@ -89,7 +89,7 @@ def _checked(archive: zipfile.ZipFile, inside: str, wheel: Path, digest: str) ->
 
 
 class TfliteModel:
-    """A network that LiteRT runs. The method `run` returns all outputs for one picture."""
+    """A network file that the library LiteRT runs; `run` returns all outputs of the network for one picture."""
 
     def __init__(self, path: Path, threads: int = 1) -> None:
         interpreter = _interpreter_class()

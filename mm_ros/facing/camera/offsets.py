@@ -1,8 +1,8 @@
 """Learns the offsets of nose and wrists relative to headset and controllers, as corrections of the calibration.
 
 The positions of nose and wrists are measured twice: by the landmarks of a picture, and by headset, controllers and
-calibration. Each picture shows the differences of both measurements, except for a common shift of all points. In the
-axes of the devices, the offsets are the solution of a linear least-squares problem with nine unknowns. In the
+calibration. Each picture shows how both measurements differ, except for a shift that is common to nose and wrists. In
+the axes of the devices, the offsets are the solution of a linear least-squares problem with nine unknowns. In the
 least-squares problem, old pictures lose weight, and ridge regression keeps the solution near the calibration. A tenth
 unknown is the body size that the pose estimator assumes, relative to the user's body, so that an error of the size is
 not learned as offsets. The learned offsets help little after an exact calibration, but clearly after a calibration with
@@ -30,8 +30,8 @@ class Offsets:
         """Update the learned offsets of nose and wrists with the measurement of one picture.
 
         The positions of nose and wrists in room axes are `carried` (3, 3) by devices and calibration, and `seen` (3, 3)
-        by landmarks. A common shift of all points in `seen` has no effect. `variance` [m² s] is the variance of the
-        mean position of a landmark in one second of pictures.
+        by landmarks. A shift that is common to all three points of `seen` has no effect. `variance` [m² s] is the
+        variance of the mean position of a landmark in one second of pictures.
         """
         if (w > 0).sum() < 2:
             return

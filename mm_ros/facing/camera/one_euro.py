@@ -10,10 +10,10 @@ from mm_ros.body.types import F64
 
 
 class OneEuro:
-    """Smooths the values of an array over time.
+    """Smooths each value of an array over time by a one-euro filter, a low-pass filter.
 
     The cutoff frequency is `slowest` [Hz] at rest, and increases by `quickness` [Hz] per unit per second of motion. The
-    rate of the motion is smoothed with the cutoff frequency `rate_cutoff` [Hz].
+    measured rate of change is smoothed with the cutoff frequency `rate_cutoff` [Hz].
     """
 
     def __init__(self, slowest: float, quickness: float, rate_cutoff: float = 1.0) -> None:

@@ -1,6 +1,6 @@
 """Reads pictures from a webcam, a video file or a folder.
 
-Each source yields pairs of a picture and its time [s] since the start of the video, or None for a webcam.
+For each picture, the picture and its time [s] since the start of the video are returned; a webcam's times are None.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mm_ros.body.types import U8
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".webp")
 FOLDER_RATE = 30.0  # rate at which the pictures of a folder are played [Hz]
-FAILURES = 30  # number of successive failed reads after which a webcam counts as failed
+FAILURES = 30  # a webcam counts as failed after this many failed attempts in a row to read a picture
 
 Pictures = Iterator[tuple[U8, float | None]]
 

@@ -1,11 +1,11 @@
 """Resection: estimates the position and yaw of the camera from the directions in which pictures show the user's nose.
 
-The position p of the nose in the room follows from the headset. With u = (cos yaw, sin yaw) and the unknowns e and f
-for the position of the camera, the nose is at (x, y) = (u·p + e, u⟂·p + f) in camera axes. A picture measures y/x. Each
-picture thus gives one equation v·θ = 0, which is linear in the unknowns θ = (u, e, f). The class `Place` keeps the sum
-Σ v vᵀ over all pictures, in which old pictures lose weight. If e and f are eliminated, the best u is the minor axis of
-a 2 × 2 matrix. Resection uses neither the depth of landmarks nor the hands, and is accurate as soon as the user has
-walked across the picture and towards the camera. Resection also shows whether a person in a picture is the user.
+The headset gives the position p of the nose in the room. With u = (cos yaw, sin yaw) and the unknowns e and f for the
+position of the camera, the nose is at (x, y) = (u·p + e, u⟂·p + f) in camera axes. A picture measures y/x. Each picture
+gives one linear equation v·θ = 0 for the unknowns θ = (u, e, f). The class `Place` keeps the sum Σ v vᵀ over all
+pictures, in which old pictures lose weight. If e and f are eliminated, the best u is the minor axis of a 2 × 2 matrix.
+Resection uses neither the depth of landmarks nor the hands, and is accurate as soon as the user has walked across the
+picture and towards the camera. Resection also shows whether a person in a picture is the user.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Place:
         self._m = old_from_new.T @ self._m @ old_from_new
 
     def learn(self, nose: F64, slope: float, dt: float, halflife_s: float) -> None:
-        """Add one picture to the sums of the resection.
+        """Add the direction of the nose in one picture to the equations for the pose of the camera.
 
         `nose` is the position of the user's nose in the room, computed from the headset. `slope` is y/x of the ray to
         the nose in camera axes.

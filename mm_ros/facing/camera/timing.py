@@ -18,7 +18,7 @@ from mm_ros.maths.jit import njit
 
 KEPT = 160  # number of samples of the trackers that are kept, which last 1.1 s at 144 Hz
 SEEN, FACING, TURNS = 3 * POINTS, 4 * POINTS, 4 * POINTS + 1
-COLUMNS = TURNS + 4 * POINTS  # numbers of a sample: 3 points, whether each is tracked, facing, 3 rotations
+COLUMNS = TURNS + 4 * POINTS  # length of a stored tracker sample: 3 points, whether tracked, facing, 3 rotations
 
 # The compared delays of landmarks are -0.025 s to 0.4 s; a delay is negative if the stamp is older than the picture.
 FIRST_S, STEP_S, DELAYS = -0.025, 0.0125, 35
@@ -114,7 +114,7 @@ def compare(
     for k in range(DELAYS):
         then = t - FIRST_S - k * STEP_S
         if then > times[newest] or not at_time(times, rows, newest, count, then, row):
-            compared_s[k] = 0.0  # the comparison restarts, because no tracker sample has this delay
+            compared_s[k] = 0.0  # without a tracker sample at this delay, the comparison at this delay starts again
             continue
         compared_s[k] += dt
         signals(row, own)
@@ -137,7 +137,7 @@ class LatencyEstimator:
     def reset(self) -> None:
         self.latency_s = self.expected_s
         self.known = False
-        self._compared_s = np.zeros(DELAYS)  # time for which the signals have been compared at each delay [s]
+        self._compared_s = np.zeros(DELAYS)  # time for which camera and trackers have been compared, by delay [s]
         self._last: float | None = None
         self._means, self._spreads = np.zeros((2, DELAYS, SIGNALS))
         self._camera = np.zeros(SIGNALS)
@@ -160,8 +160,8 @@ class LatencyEstimator:
         return self.latency_s
 
     def _judge(self, dt: float) -> None:
-        """Set the latency to the most likely delay, which has the lowest cost. The cost of a delay is the sum of the
-        logarithms of the variances of the differences, because the noise of each signal is not known.
+        """Set the latency of the landmarks to the most likely delay, which has the lowest cost. The cost of a delay is
+        the sum of the logarithms of the variances of the differences, because the noise of each signal is not known.
         """
         complete = (self._compared_s > fitted.LATENCY_NEEDED_S) & (self._compared_s > 0.95 * self._compared_s.max())
         cost = np.where(complete, np.log(self._spreads + fitted.SURELY_M2).sum(1), np.inf)

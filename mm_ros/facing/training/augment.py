@@ -27,29 +27,28 @@ FARTHEST_LOOK = np.radians(75)
 @dataclass(frozen=True)
 class Augmentation:
     """Options of the augmentation: probabilities of an effect in a clip, and sizes of effects, which are standard
-    deviations or ranges.
-    """
+    deviations or ranges."""
 
     mirror: float = 0.5
     reverse: float = 0.15  # probability that a motion is reversed in time, so that forward becomes backward walking
     time: tuple[float, float] = (0.8, 1.25)
     size: tuple[float, float] = (0.85, 1.15)
     height_error: float = 0.03
-    reach: tuple[float, float] = (0.95, 1.05)  # range of the factor on the distance between hands and head
+    reach: tuple[float, float] = (0.95, 1.05)  # range of a random factor on the distance between hands and head
     look_around: float = 0.65
     look_amplitude: tuple[float, float] = (10.0, 75.0)  # degrees
     # probability that the head looks to one side during the whole clip, by up to `look_sideways_deg` degrees
     look_sideways: float = 0.05
     look_sideways_deg: float = 50.0
     other_hand: float = 0.12  # probability that a hand moves, relative to the body, like the hand in another clip
-    other_head: float = 0.15  # probability that the head turns like the head in another clip
-    gesture: float = 0.1  # probability that a hand reaches to random places and returns
+    other_head: float = 0.15  # probability that the head turns, relative to the body, like the head in another clip
+    gesture: float = 0.1  # probability that a hand reaches to random places and returns in a clip
     # probability that the body is turned relative to its path, so that it steps sideways, backwards or diagonally
     crab: float = 0.2
     crab_deg: float = 100.0
     crab_looks: float = 0.5  # share of the clips with a body turned by `crab` in which the head looks along the path
     head_pitch: float = 6.0  # degrees, constant
-    head_yaw: float = 2.0  # standard deviation of the constant yaw error of a badly mounted headset [degrees]
+    head_yaw: float = 2.0  # standard deviation of the yaw [degrees] of a headset that sits turned on the head
     grip: float = 28.0  # degrees per axis
     wild_grip: float = 0.1  # share of the clips in which the controllers are rotated on the hands nearly at random
     grip_m: float = 0.03
@@ -101,7 +100,8 @@ class Variant:
 
 
 def variant(motion: Motion, how: Augmentation, rng: np.random.Generator, donors: list[Motion] | None = None) -> Variant:
-    """Make a random variant of a motion. The motion of a hand or of the head may be copied from one of `donors`."""
+    """Return a variant of a motion with random changes, for the training of the facing network. The motion of a hand or
+    of the head may be copied from one of `donors`."""
     p, q, yaw = motion.positions.copy(), motion.rotations.copy(), motion.yaw.copy()
     seams = list(motion.seams)
     if donors:

@@ -21,18 +21,18 @@ from mm_ros.tracking.calibration import standing_headset_height
 class Motion:
     """The poses of head, left wrist and right wrist in one clip, and the facing of the body in the room [rad].
 
-    The axes of the head are x forward and z up.
+    The x axis of the head points forward, and the z axis up.
     """
 
     name: str
     subject: str
     rate: float
-    height: float  # height of the headset of this person when standing [m]
+    height: float  # height of the headset of the captured person when standing [m]
     positions: F64  # (F, 3, 3)
     rotations: F64  # (F, 3, 4)
-    yaw: F64  # (F,) direction of hips and shoulders without smoothing, which is the true facing
+    yaw: F64  # (F,) true facing of the body: unsmoothed direction of hips and shoulders [rad]
     root_yaw: F64  # (F,) direction of the hips alone, which is the facing of the root joint in the database
-    seams: tuple[int, ...] = ()  # first frames of clips that were joined to the clip before
+    seams: tuple[int, ...] = ()  # in a motion of joined clips, index of the first frame of each clip but the first
 
     def __len__(self) -> int:
         return len(self.yaw)
@@ -61,7 +61,7 @@ def motion_of(clip: Clip) -> Motion:
 
 
 def head_yaw(motion: Motion) -> F64:
-    """Return the yaw (F,) of the head relative to the body [rad]."""
+    """Return the yaw of the head relative to the facing of the body in each frame (F,) [rad]."""
     x = rot.rotate(motion.rotations[:, 0], np.array([1.0, 0.0, 0.0]))
     return np.asarray(rot.wrap_angle(np.arctan2(x[:, 1], x[:, 0]) - motion.yaw))
 
@@ -102,10 +102,10 @@ def turned(motion: Motion, angle: float, to_xy: F64 | None = None) -> Motion:
 
 
 def chained(motions: list[Motion]) -> Motion:
-    """Join motions into one session. Each motion is turned and moved so that it continues the motion before.
+    """Join motions into one long motion, and turn and move each motion so that it continues the motion before.
 
-    Clips of a few seconds become sessions of about a minute, because the inputs of the network contain averages over up
-    to 15 s.
+    Clips of a few seconds become motions of about a minute, because the network's inputs contain averages over up to 15
+    s.
     """
     parts = [motions[0]]
     for m in motions[1:]:

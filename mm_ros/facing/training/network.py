@@ -19,7 +19,7 @@ OUTPUTS = 4
 MIRRORED = (-1.0, 1.0, 1.0, -1.0)  # factors between the outputs for a motion and for the mirror image of the motion
 MIN_LOG_SCALE = -4.0  # minimum of the predicted logarithm of the error, so that the loss stays finite
 TINY = 1e-9  # is added to lengths of vectors before a division, so that the divisor is not 0
-CLIP = 8.0  # maximum of the normalized inputs in standard deviations; larger inputs are tracking errors
+CLIP = 8.0  # limit of the network's normalized inputs [standard deviations]; larger inputs are tracking errors
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class NetworkPlan:
 class FacingNetwork(nn.Module):
     """The facing network: an ensemble of small networks (members), which are evaluated as one batched product.
 
-    Each member is evaluated for the motion and for the mirror image of the motion, so that the mean of all members is
+    Each member is evaluated for the motion and for the mirror image of the motion, so that the mean of all outputs is
     symmetric. Half of the members are recurrent if the argument `plan` asks for recurrent members.
     """
 
@@ -53,7 +53,7 @@ class FacingNetwork(nn.Module):
             self.biases.append(nn.Parameter(torch.zeros(plan.members, 1, b)))
 
     def normalize_by(self, inputs: Tensor) -> None:
-        """Set the mean and the scale that normalize the inputs.
+        """Compute the mean and the scale by which the network normalizes its inputs from the training data `inputs`.
 
         The scale has a minimum, because an input may be constant in the training data, such as the inputs that mark a
         lost hand if no hand is lost.
@@ -80,8 +80,8 @@ class FacingNetwork(nn.Module):
         return h
 
     def forward(self, x: Tensor, memory: tuple[Tensor, Tensor] | None = None) -> Tensor:
-        """Compute the outputs (N, OUTPUTS) from inputs (N, D). `memory` holds the states (M, N, units) of the recurrent
-        members for the motion and for its mirror image.
+        """Return the outputs (N, OUTPUTS) of the network for the inputs (N, D) of N frames. `memory` holds the states
+        (M, N, units) of the recurrent members for the motion and for its mirror image.
         """
         parts = []
         for k, (own, back) in enumerate(((x, torch.ones(OUTPUTS)), (mirrored(x), torch.tensor(MIRRORED)))):
@@ -89,14 +89,14 @@ class FacingNetwork(nn.Module):
             if self.recurrent is not None and memory is not None:
                 parts.append(self.recurrent.read(self.normalized(own), memory[k]) * back)
         out = torch.cat(parts)
-        # The vectors (sine, cosine) of all members get the length 1, so that all members have the same weight.
+        # The vector (sine, cosine) of each member gets the length 1, so that all members have the same weight.
         directions = out[..., :2] / (out[..., :2].norm(dim=-1, keepdim=True) + TINY)
         return torch.cat([directions, out[..., 2:]], -1).mean(0)
 
     def sequence(self, inputs: F32, dt: F64) -> F32:
-        """Return the outputs (F, OUTPUTS) for a session with the inputs (F, D).
+        """Return the outputs (F, OUTPUTS) of the network for F successive frames with the inputs (F, D).
 
-        `dt` (F,) is the time since the frame before [s].
+        `dt` (F,) is the time from the frame before to each frame [s].
         """
         with torch.no_grad():
             x = torch.from_numpy(inputs)
@@ -136,8 +136,8 @@ def loss(out: Tensor, target: Tensor, rate: Tensor, jitter: float, dt: Tensor | 
     """Return the loss of the outputs `out` (…, 2, 4) for pairs of neighbouring frames.
 
     `target` (…, 2) is the true facing minus the heading [rad], and `rate` (…,) is its true rate [rad/s]. The loss is
-    the sum of the Laplace likelihood of the angle, the error of the rate, and the error of the change from the first
-    frame to the second. The error of the change has the weight `jitter`; without it, the output would jitter.
+    the sum of the Laplace likelihood of the angle, the error of the rate, and the error of the change of the angle
+    within each pair. The error of the change has the weight `jitter`; without it, the output would jitter.
     """
     angle = torch.atan2(out[..., 0], out[..., 1])
     error = wrapped(angle - target)

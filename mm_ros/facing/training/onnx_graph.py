@@ -1,4 +1,4 @@
-"""Converts facing networks to ONNX files. The nodes of the graph are made without an exporter."""
+"""Converts facing networks to ONNX files, without the ONNX exporter of torch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class _Graph:
         return self._kept(name, np.ascontiguousarray(value, np.float32))
 
     def half(self, name: str, value: Any) -> str:
-        """Store a constant in half precision, and cast it to float32."""
+        """Store the constant `name` in half precision, and cast it to float32 when the network runs."""
         from onnx import TensorProto
 
         kept = self._kept(f"{name}_half", np.ascontiguousarray(value, np.float16))
@@ -56,7 +56,7 @@ class _Graph:
         return self.node("Mul", [x, self.constant("inverse_scale", 1 / scale)], "normalized")
 
     def layers(self, x: str, weights: list[Any], biases: list[Any], name: str, last: str = "") -> str:
-        """Add linear layers with ReLU between them. The weights of each layer have the shape (inputs, outputs)."""
+        """Add linear layers with ReLU between them to the graph; each of `weights` has the shape (inputs, outputs)."""
         for i, (w, b) in enumerate(zip(weights, biases, strict=True)):
             final = i + 1 == len(weights)
             operands = [x, self.constant(f"w{name}_{i}", w), self.constant(f"b{name}_{i}", b)]
@@ -77,8 +77,8 @@ class _Graph:
 def onnx_of(network: FacingNetwork, metadata: dict[str, str]) -> bytes:
     """Return the ONNX file of the whole ensemble, including the mirror image and the normalization of the inputs.
 
-    The graph maps inputs (N, D) to outputs (N, OUTPUTS). If the network has recurrent members, the second input and
-    output is their state, and the third input `tick` is 1 for frames that update the state, and otherwise 0.
+    The network in the file maps inputs (N, D) to outputs (N, OUTPUTS). If the network has recurrent members, the second
+    input and output is their state, and the third input `tick` is 1 for frames that update the state, and otherwise 0.
     """
     graph = _Graph()
     x = _both_images(graph, network)

@@ -1,6 +1,6 @@
 """The facing network of Ponton 2022, trained by the paper's Algorithm 1: r frames in a row, loss of the last one only.
 
-The network has two hidden layers of 32 units with ReLU. The network is trained by the mean squared error on motion at
+The paper's network has two hidden layers of 32 units with ReLU, and is trained by the mean squared error on motion at
 60 Hz, without augmentation. In contrast to the paper, the optimizer is AdamW (decoupled weight decay), the batches and
 the learning rate are larger, because the training runs on one core, and the previous prediction is fed back as a
 direction on the floor instead of six free numbers.
@@ -24,7 +24,7 @@ from mm_ros.maths.jit import njit
 from mm_ros.tracking.simulation import TrackerTrack
 
 WIDTH = 32
-TRACKERS = 36  # number of inputs that describe the trackers; the other inputs are the prediction of the frame before
+TRACKERS = 36  # number of network inputs for the trackers; the remaining inputs are the prediction of the frame before
 
 
 class PaperNetwork(nn.Module):
@@ -42,9 +42,8 @@ class PaperNetwork(nn.Module):
 
 
 def tables(motions: list[Motion]) -> tuple[F32, F64, F64, list[int]]:
-    """Return the inputs from trackers (N, 36), the headings (N,) [rad], the true facings (N,) [rad], and the index of
-    the first row of each clip.
-    """
+    """Return four tables of all frames (rows) of all clips: the network inputs from trackers (N, 36), the headings (N,)
+    [rad], the true facings (N,) [rad], and the index of the first row of each clip."""
     rng = np.random.default_rng(0)
     rows, headings, yaws, firsts, at = [], [], [], [], 0
     full, held = np.empty(PAPER_INPUTS), (1.0, 0.0)
@@ -81,7 +80,7 @@ def train_paper(
     rng = np.random.default_rng(seed)
     for step in range(steps):
         i = torch.from_numpy(rng.choice(starts, batch))
-        # Of r successive frames, the first reads the true facing of the frame before, all others the predicted facing.
+        # The network input for the frame before is its true facing in the first of r frames, then its predicted facing.
         c, s = torch.cos(relative[i - 1]), torch.sin(relative[i - 1])
         out = torch.empty(0)
         for j in range(r):
@@ -112,7 +111,8 @@ def _unrolled(
 
 
 def run_freely(network: PaperNetwork, track: TrackerTrack, headings: F64) -> F64:
-    """Return the predicted facings (F,) [rad]. Each frame reads the prediction of the frame before."""
+    """Return the facings (F,) [rad] that the paper's network predicts, each from its prediction for the frame
+    before."""
     weights = [t.detach().numpy().astype(np.float64) for t in network.layers.parameters()]
     mean, scale = network.mean.numpy().astype(np.float64), network.scale.numpy().astype(np.float64)
     return np.asarray(

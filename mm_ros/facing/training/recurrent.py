@@ -1,4 +1,4 @@
-"""Recurrent members of the facing network. A recurrent member is a plain member with a gated recurrent unit (GRU).
+"""Recurrent members of the facing network: plain members with a state of gated recurrent units (GRU).
 
 The errors of recurrent members differ from the errors of plain members, so the mean of both kinds is more accurate. The
 output is computed at every frame, but the state changes only at ticks, which are about 30 frames per second, so that
@@ -22,7 +22,7 @@ TICK = 0.0265  # minimum time between two updates of the state (ticks) [s]: 33 m
 
 
 class RecurrentMembers(nn.Module):
-    """Recurrent members, whose first layer also reads a state of `units` numbers.
+    """Recurrent members of the facing network, whose first layer also reads a state of `units` numbers.
 
     At the start of the training, recurrent members have the weights of plain members.
     """

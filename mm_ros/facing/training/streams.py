@@ -1,6 +1,6 @@
-"""Trains the recurrent members on many parallel sequences of sessions.
+"""Trains the recurrent members of the facing network on many parallel sequences of motion.
 
-The sequences are cut into chunks, and the state at the end of a chunk is the state at the start of the next one.
+The sequences are cut into chunks; the network's state at the end of a chunk is the start state of the next chunk.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ MAX_RATE = 12.0  # turn rate [rad/s] above which a frame is not used, because fa
 
 @dataclass
 class Streams:
-    """Training data of T ticks in B parallel sequences (T, B, …). Each sequence consists of several sessions."""
+    """Training data of T ticks (state updates) in B parallel sequences (T, B, …), each of several long motions."""
 
     inputs: Tensor  # inputs (T, B, 2, D) of the frame of each tick and of the next frame, in half precision
     targets: Tensor  # (T, B, 2)
     rates: Tensor
     dt: Tensor
-    goes_on: Tensor  # 0 at the first tick of a session, at which the network state is reset; 1 at all other ticks
+    goes_on: Tensor  # (T, B) 0 at the first tick of a long motion, at which the network state is reset; else 1
 
     def __len__(self) -> int:
         return len(self.dt)
@@ -94,7 +94,7 @@ def fit_recurrent(
             )
         memory = members.nothing(streams.dt.shape[1])
         for chunk in streams.chunks():
-            if done == steps:  # sessions are joined at random, so a later pass may have more chunks
+            if done == steps:  # motions are joined at random, so a later pass may have more chunks
                 break
             memory = _fit_chunk(network, optimizer, chunk, memory, options.jitter, done % JUDGED)
             schedule.step()
@@ -116,7 +116,7 @@ def _fit_chunk(
         states.append(memory)
     at = slice(min(first, ticks - 1), None, JUDGED)
     judged, kept = chunk[at], torch.stack(states, 1)[:, at]
-    both = kept.unsqueeze(3).expand(-1, -1, -1, 2, -1).flatten(1, 3)  # the two frames of a tick read the same state
+    both = kept.unsqueeze(3).expand(-1, -1, -1, 2, -1).flatten(1, 3)  # the state at both frames of a tick
     count = len(members.into)
     out = members.read(x[at].flatten(0, 2), both).reshape(count, -1, 2, 4)
     rates = judged.rates.flatten()

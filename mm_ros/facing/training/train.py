@@ -41,14 +41,14 @@ Tell = Callable[[str, int, int], None]
 @dataclass(frozen=True)
 class TrainOptions:
     seed: int = 0
-    variants: int = 8  # number of random variants of each motion in an epoch
+    variants: int = 8  # number of random variants of each motion in a training epoch
     epochs: int = 6  # number of epochs, each with new random variants of the motions, which take less time than the fit
     batch: int = 1024
     learning_rate: float = 2e-3
     weight_decay: float = 2.0  # facing error on held-out subjects: 6.6° with a weight decay of 0.1, 6.2° with 2
     jitter: float = 0.05
-    joined: int = 6  # maximum number of clips that are joined to one session
-    stride: int = 3  # number of frames from one pair of training frames to the next
+    joined: int = 6  # maximum number of clips that are joined to one long motion
+    stride: int = 3  # every third frame is the first of a pair of training frames
     plan: NetworkPlan = field(default_factory=NetworkPlan)
     augmentation: Augmentation = field(default_factory=Augmentation)
     # Recurrent members are trained with more clips in which the head looks around, because they would learn too easily
@@ -62,7 +62,7 @@ class TrainOptions:
 
 @dataclass
 class Pool:
-    """Training data: N pairs of neighbouring frames.
+    """Training data of the facing network: N pairs of neighbouring frames.
 
     `inputs` (N, 2, D) are the inputs in half precision, and `targets` (N, 2) the true facings minus the headings [rad].
     """
@@ -114,7 +114,7 @@ def fit(motions: list[Motion], options: TrainOptions, tell: Tell) -> FacingNetwo
     shuffle = torch.Generator().manual_seed(options.seed)
     for epoch in range(options.epochs):
         if epoch:
-            del pool  # free a gigabyte of memory before the next training data are made
+            del pool  # frees a gigabyte of memory before the next training data are made
             pool = pool_of(motions, options, tell, epoch)
         batches = torch.randperm(len(pool), generator=shuffle).split(options.batch)[:each]
         for done, i in enumerate(batches, 1):
@@ -141,7 +141,7 @@ def _fit_batch(network: FacingNetwork, optimizer: torch.optim.Optimizer, pool: P
 
 
 def folds_of(clips: Sequence[Clip], count: int) -> list[set[str]]:
-    """Divide the subjects into `count` groups with about the same total duration of their clips."""
+    """Divide the captured persons (subjects) into `count` groups whose clips have about the same total duration."""
     seconds: dict[str, float] = {}
     for clip in clips:
         seconds[clip.subject] = seconds.get(clip.subject, 0.0) + clip.seconds
@@ -165,7 +165,7 @@ class Outcome:
 def train(
     clips: Sequence[Clip], options: TrainOptions, tell: Tell, early: Callable[[Outcome], None] | None = None
 ) -> Outcome:
-    """Train the network on all subjects, and then measure its errors by cross-validation.
+    """Train the facing network on all clips, and measure the errors of the training by cross-validation over persons.
 
     The cross-validation trains further networks without some subjects, and measures their errors on these subjects.
     `early` is called before the cross-validation with the networks that were trained on all subjects.
@@ -219,7 +219,7 @@ def _networks(
 
 
 def metadata_of(outcome: Outcome, options: TrainOptions, clips: Sequence[Clip], credit: str) -> dict[str, str]:
-    """Return the metadata of the network file. All values of the metadata are texts, as ONNX requires."""
+    """Return the metadata of the facing network's ONNX file, with texts as values, because ONNX stores only texts."""
     network = outcome.network
     return {
         "kind": "facing",
@@ -256,7 +256,7 @@ def _memory_of(network: FacingNetwork) -> dict[str, str]:
 
 
 def weights_hash(network: torch.nn.Module) -> str:
-    """Return a hash of the weights. Trainings with equal seeds and data on one machine give equal hashes."""
+    """Return a hash of a network's weights, which is equal after trainings with equal seed and data on one machine."""
     digest = hashlib.blake2b(digest_size=8)
     for name, value in sorted(network.state_dict().items()):
         digest.update(name.encode() + value.numpy().tobytes())

@@ -22,13 +22,13 @@ from mm_ros.facing.training.data import Motion, motion_of, without_head_bias
 from mm_ros.facing.training.train import Tell, TrainOptions, fit, folds_of
 from mm_ros.facing.training.validate import Errors, measure
 
-RUNGS = (1, 2, 4)  # numbers of epochs after which ASHA compares the trials
+RUNGS = (1, 2, 4)  # numbers of training epochs after which the search method ASHA compares the trials
 # the search ends with an error if no trial has reported a result for this time [s]; the longest trial takes minutes
 PATIENCE = 1800.0
 
 
 def tuned(clips: Sequence[Clip], options: TrainOptions, trials: int, tell: Tell) -> TrainOptions:
-    """Return the best of `trials` random options.
+    """Return the best of `trials` random choices of training options.
 
     The options are compared by the mean facing error with bad trackers (condition "stress"), on subjects that are not
     in the training data.
@@ -76,14 +76,14 @@ def stress_error(motions: list[Motion], held: Sequence[Clip], options: TrainOpti
 def _trial(config: dict[str, Any], motions: list[Motion], held: Sequence[Clip], options: TrainOptions) -> None:
     from ray import tune
 
-    # Each number of epochs needs a training of its own, because the learning rate depends on the number of epochs.
+    # A trial is trained anew for each number of epochs, because the learning rate depends on the number of epochs.
     for epochs in RUNGS:
         own = replace(with_choice(options, config), epochs=epochs)
         tune.report({"degrees": stress_error(motions, held, own), "epochs": epochs})
 
 
 def patiently(search: Callable[[], Any], results: Callable[[], int], patience: float = PATIENCE) -> Any:
-    """Return the result of `search()`. Raise MmRosError if `results()` does not increase for `patience` seconds.
+    """Return the result of `search()`, or raise MmRosError if `results()` does not increase for `patience` seconds.
 
     Ray waits without limit for frozen workers, so Ray runs in a daemon thread. `patiently` counts its waits instead of
     reading a clock, so that a time in which the process is frozen does not count.

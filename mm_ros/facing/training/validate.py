@@ -42,7 +42,7 @@ class Errors:
 
     yaw: list[F64]
     root: list[F64]  # errors [deg] of the predicted facing relative to the direction of the hips alone
-    rate: list[F64]  # errors of the rate of the facing [deg/s]
+    rate: list[F64]  # errors of the predicted facing's rate of change [deg/s]
     kinds: list[Any]  # index into KINDS
 
     @classmethod
@@ -101,7 +101,7 @@ def measure(
     settings: OrientationSettings | None = None, remove_bias: bool = False,
     tell: Callable[[int, int], None] | None = None,
 ) -> dict[str, dict[str, Errors]]:  # fmt: skip
-    """Return the facing errors by predictor and condition. The paper's networks are measured with both hands only."""
+    """Return facing errors by predictor and tracking condition; the paper's networks are run only with both hands."""
     errors: dict[str, dict[str, Errors]] = defaultdict(lambda: defaultdict(Errors.empty))
     axes = subject_axes(clips) if remove_bias else {}
     for k, clip in enumerate(clips):

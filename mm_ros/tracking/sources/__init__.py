@@ -20,11 +20,11 @@ def make_source(
     page_port: int = 8090,
     page_wifi: bool = False,
 ) -> TrackerSource:
-    """Make the tracker source with the given name.
+    """Make the tracker source with the name `name`, for example `openxr`.
 
-    `simulation` holds the options of simulated devices for the source `mocap`. `serials` maps roles to serial numbers
-    of SteamVR trackers. `page_port` is the port of the headset page of the source `webxr`, and `page_wifi` opens this
-    page to the local network.
+    The source `mocap` simulates devices with the options `simulation`. `serials` maps roles to serial numbers of
+    SteamVR trackers. `page_port` is the port of the headset page of the source `webxr`, and `page_wifi` opens this page
+    to the local network.
     """
     if name == "synthetic":
         from mm_ros.tracking.sources.synthetic import synthetic_source

@@ -17,7 +17,7 @@ def rotation(x: float, y: float, z: float, w: float) -> tuple[float, float, floa
     return w, -z, -x, y
 
 
-# The rows of the matrix are the ROS axes in OpenXR axes.
+# rotation matrix from OpenXR axes to ROS axes
 _TO_ROOM: F64 = np.array([[0.0, 0.0, -1.0], [-1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
 
 

@@ -11,14 +11,14 @@ from mm_ros.body.types import AvatarPose, Calibration, TrackerFrame
 
 
 class TrackerSource(Protocol):
-    """A source of tracker frames, which one thread polls.
+    """A source of tracker frames, whose method `poll` is called by one thread.
 
-    Stamps of frames are in the clock of `now_ns`, the argument of `poll`. Poses in frames are in ROS axes, and the
-    floor is near z = 0.
+    The time stamps of frames are in the clock of `now_ns`, the argument of `poll`. Poses in frames are in ROS axes, and
+    the floor is near z = 0.
     """
 
-    rate: float  # rate at which the source is polled [Hz]
-    trusted: bool  # true for a simulated source, whose poses may stay constant
+    rate: float  # rate at which `poll` is called [Hz]
+    trusted: bool  # true for a simulated source, whose poses are not refused when they stay constant
     own_clock: bool  # true if the source calls `wake` for each new frame, false if the source is polled at `rate`
     wake: Callable[[], None]
     hand_pose: str  # convention of the hand poses (`hand_poses.py`), or empty if the convention must be estimated
@@ -29,8 +29,8 @@ class TrackerSource(Protocol):
         """Open the source. Raise MmRosError if this machine lacks a library; an absent device is not an error."""
 
     def poll(self, now_ns: int) -> TrackerFrame | None:
-        """Return the next frame that is due, or None. Call `poll` until it returns None, because several frames may be
-        due after a delay."""
+        """Return the next tracker frame whose time has come, or None. Call `poll` until it returns None, because
+        several frames may be due after a delay."""
 
     def close(self) -> None: ...
 

@@ -19,7 +19,7 @@ from mm_ros.tracking.room import compose
 from mm_ros.tracking.sources.base import Source
 from mm_ros.tracking.sources.clocks import SteadyShift, in_clock
 
-RETRY_S = 0.5  # time between two attempts to connect to the OpenXR runtime
+RETRY_S = 0.5  # time between two attempts to connect to the OpenXR runtime [s]
 HUNG_S = 1.0  # time without an answer of the OpenXR runtime after which the user gets a message
 
 
@@ -35,7 +35,7 @@ class OpenXrSource(Source):
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._latest: TrackerFrame | None = None
-        self._beat_ns = 0  # time of the last completed call to the OpenXR runtime
+        self._beat_ns = 0  # time at which the last call to the OpenXR runtime returned
         self._trouble = "not connected yet"
         self._epoch = -1
         self._shift = SteadyShift()

@@ -1,7 +1,7 @@
 """An OpenXR session without graphics, from `create_instance` to the pose of each tracker.
 
-Every call of OpenXR may raise `xr.XrException`. The call `wait_frame` cannot be used to wait for the next pose, because
-in a session without graphics it returns at once with the time 0.
+Every function of the library OpenXR may raise `xr.XrException`. The call `wait_frame` cannot be used to wait for the
+next pose, because in a session without graphics it returns at once with the time 0.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ VIVE_ROLES = {
         ("left_forearm", "left_elbow"), ("right_forearm", "right_elbow"),
     )
 }  # fmt: skip
-# Each interaction profile has the OpenXR extension that it needs, and the input that serves as grip button. The simple
-# controller of OpenXR has only one button. The runtime selects the profile that is nearest to its controllers.
+# For each OpenXR interaction profile (kind of controller): the extension that it needs, and the input that serves as
+# grip button. The OpenXR runtime selects the profile that fits its controllers best.
 PROFILES = {
     "/interaction_profiles/khr/simple_controller": ("", "select/click"),
     "/interaction_profiles/valve/index_controller": ("", "squeeze/value"),
@@ -192,7 +192,7 @@ class OpenXrSession:
         return out
 
     def _sync(self) -> bool:
-        """Synchronize the actions, and return whether this application has the input focus."""
+        """Read the buttons of the controllers, and return whether this application has the input focus of OpenXR."""
         try:
             xr.sync_actions(self._session, self._sync_info)
         except xr.exception.SessionNotFocused:
@@ -236,7 +236,7 @@ class OpenXrSession:
             if change.new_from_old is not None:
                 out.new_from_old = compose(change.new_from_old, out.new_from_old)
         if not known:
-            out.new_from_old = identity_pose()  # In a new epoch, all later stages reset, so they need no transform.
+            out.new_from_old = identity_pose()  # later stages reset at a new epoch, so they need no transform
         out.epoch = self.epoch_moves
 
     def _events(self) -> None:

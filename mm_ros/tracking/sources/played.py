@@ -17,7 +17,7 @@ from mm_ros.tracking.sources.base import Source
 from mm_ros.tracking.truth import TruthTrack, truth_of_clip
 
 EARLY_NS = 1_000_000  # time by which a sample may be returned before its due time, because timers may be early
-TOO_OLD_S = 0.1  # maximum delay of a sample; later samples are skipped
+TOO_OLD_S = 0.1  # samples that are later than this [s] are skipped
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Segment:
 
 
 class PlayedSource(Source):
-    """Plays segments of motion in real time. A thread makes the next segment while the present segment is played."""
+    """Plays segments of simulated motion in real time, and makes the next segment in a thread meanwhile."""
 
     trusted = True
 
@@ -41,8 +41,8 @@ class PlayedSource(Source):
         self._segments = segments
         self._epoch = 0
         self._start_ns: int | None = None
-        self._done = -1  # index of the last returned sample in the present segment
-        self._stamp_ns = 0  # stamp of the last returned sample
+        self._done = -1  # index in the present segment of the sample that `poll` last returned
+        self._stamp_ns = 0  # time stamp of the sample that `poll` last returned
 
     def open(self) -> None:
         self._maker = ThreadPoolExecutor(1, thread_name_prefix="segments")
@@ -62,7 +62,7 @@ class PlayedSource(Source):
         if self._start_ns is None:
             self._start_ns = now_ns
         due = int((now_ns + EARLY_NS - self._start_ns) * 1e-9 * self.rate)
-        if due < self._done - self.rate:  # the poller's time (a simulated clock) went back
+        if due < self._done - self.rate:  # the simulated clock went back
             self._start_ns, self._done, self._epoch = now_ns, -1, self._epoch + 1
             due = 0
         i = self._done + 1 if due - self._done < TOO_OLD_S * self.rate else due

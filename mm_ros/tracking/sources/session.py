@@ -1,4 +1,4 @@
-"""The source `session`, which plays a recorded session with present stamps. The gate filters the played frames again.
+"""The source `session`, which plays a recorded session with present stamps. The gate checks the played samples again.
 
 Unlike this source, the command `mm_ros replay` publishes the recorded stream unchanged and with the recorded stamps.
 """
@@ -18,9 +18,9 @@ from mm_ros.sessions.session import Session, read_session
 from mm_ros.sessions.tables import read_table
 from mm_ros.tracking.sources.base import Source
 
-PAUSE_NS = 1_000_000_000  # pause between the end of the session and its next repetition
+PAUSE_NS = 1_000_000_000  # pause between the end of the session and its next repetition [ns]
 
-TOO_OLD_NS = 100_000_000  # maximum delay of a sample; later samples are skipped
+TOO_OLD_NS = 100_000_000  # samples that are later than this [ns] are skipped
 BACK_NS = 100_000_000  # minimum jump of the clock back in time after which the session starts again
 
 
@@ -38,7 +38,7 @@ class SessionSource(Source):
 
     def open(self) -> None:
         table = self._path.suffix == ".csv"
-        self.hand_pose = "" if table else "wrist"  # a recorded session contains hand poses that are already converted
+        self.hand_pose = "" if table else "wrist"  # hand poses in a recorded session are already converted
         self._session = Session(read_table(self._path)) if table else read_session(self._path)
         self._truths = {pose.stamp_ns: pose for pose in self._session.truth}
         steps = np.diff([f.stamp_ns for f in self._session.frames])
@@ -51,7 +51,7 @@ class SessionSource(Source):
         frames = self._session.frames
         if self._start_ns is None:
             self._start_ns = now_ns
-        if now_ns < self._last_ns - BACK_NS:  # the poller's time (a simulated clock) went back
+        if now_ns < self._last_ns - BACK_NS:  # the simulated clock went back
             self._begin_again(now_ns)
         self._last_ns = now_ns
         at = frames[0].stamp_ns + now_ns - self._start_ns
@@ -59,8 +59,8 @@ class SessionSource(Source):
             if self._loop and at > frames[-1].stamp_ns + PAUSE_NS:
                 self._begin_again(now_ns)
             return None
-        # A poll returns one sample, so that no sample is lost if polls are irregular. Samples that are late by more
-        # than `TOO_OLD_NS` are skipped.
+        # A poll returns one sample, so that no sample is lost if polls are irregular. Samples that are more than
+        # `TOO_OLD_NS` late are skipped.
         while self._next + 1 < len(frames) and frames[self._next + 1].stamp_ns < at - TOO_OLD_NS:
             self._next += 1
         if frames[self._next].stamp_ns > at:

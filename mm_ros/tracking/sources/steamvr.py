@@ -17,12 +17,13 @@ from mm_ros.tracking.sources.base import Source
 from mm_ros.tracking.sources.clocks import SteadyShift, in_clock
 from mm_ros.tracking.sources.steamvr_process import frame_of
 
-RETRY_S = 1.0  # time from the end of the OpenVR process to its next start
+RETRY_S = 1.0  # time from the end of the OpenVR process to its next start [s]
 HUNG_S = 3.0  # time without an answer of the OpenVR process after which the user gets a message
 
 
 class SteamVrSource(Source):
-    """Reads the poses of SteamVR's devices from a process. The argument `command` replaces this process in tests."""
+    """Reads the poses of SteamVR's devices from the OpenVR process, which `command` replaces by another one in
+    tests."""
 
     own_clock = True
     hand_pose = "steamvr_raw"

@@ -30,11 +30,11 @@ BODY_NAMES = tuple(ROLES[r] for r in BODY_ROLES)
 
 
 class Quit(Exception):
-    """Raised if SteamVR requests that its clients end."""
+    """Raised if SteamVR asks all programs that use it to end."""
 
 
 class SteamVrPoses:
-    """Reads tracker frames by the module `openvr`. `serials` maps roles to serial numbers of devices."""
+    """Reads tracker frames by the Python module `openvr`; `serials` maps roles to serial numbers of devices."""
 
     def __init__(self, openvr: Any, serials: dict[str, str] | None = None) -> None:
         self._openvr = openvr
@@ -114,12 +114,12 @@ class SteamVrPoses:
     def _text(self, i: int, name: int) -> str:
         try:
             text = self._system.getStringTrackedDeviceProperty(i, name)
-        except self._openvr.error_code.TrackedPropertyError:  # the SteamVR device does not have the requested property
+        except self._openvr.error_code.TrackedPropertyError:  # the SteamVR device has no such property
             return ""
         return text.decode() if isinstance(text, bytes) else str(text)
 
     def unnamed_trackers(self) -> list[str]:
-        """Return the serial numbers of connected generic trackers that have no role."""
+        """Return the serial numbers of connected body trackers that have no role, such as waist or left foot."""
         vr, out = self._openvr, []
         for i, pose in enumerate(self._poses):
             generic = pose.bDeviceIsConnected and (

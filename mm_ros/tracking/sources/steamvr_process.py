@@ -1,7 +1,7 @@
 """The process that runs the OpenVR library, and prints one line of JSON per sample until the pipe is closed.
 
 OpenVR runs in a process of its own, because the libraries of OpenVR and ROS can conflict in one process, and because a
-process that hangs can be killed. The project vive_ros2 also separates OpenVR from ROS.
+process that hangs can be killed. The open-source project vive_ros2 also runs OpenVR and ROS in separate processes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mm_ros.base.extras import setup_command
 from mm_ros.body.types import LOST, TrackerFrame
 from mm_ros.tracking.sources.steamvr_poses import Quit, SteamVrPoses, describe
 
-RETRY_S = 1.0  # time between two attempts to connect to SteamVR
+RETRY_S = 1.0  # time between two attempts to connect to SteamVR [s]
 
 
 def line_of(frame: TrackerFrame, grips: tuple[bool, bool] = (False, False)) -> str:

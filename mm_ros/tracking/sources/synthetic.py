@@ -16,7 +16,7 @@ from mm_ros.tracking.truth import truth_of_clip
 
 # The noise of a headset at rest is about 0.3 mm in the recordings of data/vr_sessions.
 NOISE = Simulation(noise_m=0.0003, noise_rad=0.001)
-OVERLAP = 3  # number of frames from the neighbouring chapters that the cubic interpolation needs
+OVERLAP = 3  # number of frames before and after a part of the motion that its cubic interpolation needs
 
 
 def synthetic_source(rate: float, seed: int, scale: float = 1.0) -> PlayedSource:
@@ -24,17 +24,17 @@ def synthetic_source(rate: float, seed: int, scale: float = 1.0) -> PlayedSource
 
 
 def first_segment() -> Segment:
-    """Return the first segment of a synthetic user; if this is called before a fork, the child processes share the
-    compiled functions."""
+    """Return the first segment of a synthetic user; call it before a fork, so that child processes share compiled
+    functions."""
     return next(user_segments(SyntheticUser(0), NOISE))
 
 
 def user_segments(user: SyntheticUser, simulation: Simulation) -> Iterator[Segment]:
     """Yield one segment per chapter of the user's motion, whose samples continue from chapter to chapter."""
-    axes = identity_pose()[3:]  # rotation from the head joint to the head axes, which is the same in all chapters
+    axes = identity_pose()[3:]  # rotation from head joint to head axes in all parts of the motion
     begins = sample = count = 0
     while True:
-        here = min(count, 1)  # the user keeps only one chapter of motion before the present one
+        here = min(count, 1)  # index of the present part of the motion in `user.chapters`
         while len(user.chapters) < here + 2:
             user.extend()
         piece, lead = with_neighbours(user.chapters, here)

@@ -47,7 +47,7 @@ class WebXrSource(Source):
         self._shift = SteadyShift()
         # maps the stamp of a frame to the number that the headset page gave to the frame
         self._polled: dict[int, int] = {}
-        self.hands = (False, False)  # whether the left hand and the right hand are tracked without a controller
+        self.hands = (False, False)  # whether left and right hand are tracked without a controller
 
     def open(self) -> None:
         self.server.start()
@@ -95,7 +95,7 @@ class WebXrSource(Source):
         self.grips = (bool(frame.flags & LEFT_GRIP), bool(frame.flags & RIGHT_GRIP))
         with self._lock:
             if frame.session != self._session:
-                self._session = frame.session  # WebXR gives no transform to the space of another session or headset.
+                self._session = frame.session  # WebXR gives no transform from the old session's space
                 self._epoch += 1
                 self._reset = True
             if frame.reset or frame.moved is not None:
