@@ -26,7 +26,7 @@ WIDE = 0.4  # A capsule with a radius above this share of the leg length fits it
 @dataclass(frozen=True)
 class Capsules:
     """Capsules of a robot. Row i of `body`, `ends` and `radius` describes capsule i: number of its body, two end points
-    in the axes of the body, radius. Each row of `pairs` has the row numbers of two capsules that must not touch."""
+    in the axes of the body, radius. Each row of `pairs` holds the indices of two capsules that must not touch."""
 
     body: NDArray[np.int64]
     ends: F64

@@ -15,8 +15,8 @@ from mm_ros.maths import rotations as rot
 from mm_ros.maths.transformations import rpy_from_quaternion
 
 STEP_M = 0.003  # A tapered bone is drawn as several cylinders, and each is narrower than the one before by this.
-# Eyes and nose show in which direction the head faces. Each row has the position of an eye or of the nose in the axes
-# of the head, and its radius [m]; both are scaled with the height of the head joint, from 1.6 m.
+# Eyes and nose show in which direction the avatar's head faces. Each row has the position of one of these spheres in
+# the axes of the head, and its radius [m]; both are scaled with the height of the head joint, from 1.6 m.
 _FACE = (
     ((0.098, 0.034, 0.095), 0.015, "eyes"),
     ((0.098, -0.034, 0.095), 0.015, "eyes"),

@@ -53,7 +53,7 @@ class Figure:
     front: F64
     limbs: dict[str, Limb]  # "left leg", …
     soles: dict[str, Sole]  # by side
-    overrides: str = ""  # path of the file robot.yaml that was read
+    overrides: str = ""  # path of the file robot.yaml from which corrections were read; else empty
 
     @cached_property
     def leg_length(self) -> float:
@@ -69,7 +69,7 @@ class Figure:
 
     @cached_property
     def sole_height(self) -> float:
-        """Mean height of the robot's ankles above its soles [m]."""
+        """Mean height of the robot's ankles above the soles of its feet [m]; 0 without feet."""
         return float(np.mean([s.height for s in self.soles.values()])) if self.soles else 0.0
 
     def in_link(self, link: str, point: F64) -> F64:

@@ -64,7 +64,7 @@ from mm_ros.robot.urdf import parse_urdf
 FOOT_PLACE, SWING_PLACE, FOOT_TURN, SWING_TURN = 80.0, 25.0, 4.0, 2.0
 LEG_WAY, ARM_WAY, HAND_WAY = 2.5, 3.0, 0.3
 PELVIS_PLACE, PELVIS_TURN, CHEST_TURN, HEAD_TURN = 0.3, 4.0, 2.0, 1.0
-STANDS_ALONE = 40.0  # Weight of the target pose of the base, for a robot without legs.
+STANDS_ALONE = 40.0  # weight of the base's target pose in the quadratic program, if the robot has no legs
 POSTURE, DAMPING = 0.02, 1e-3
 STEPS, FIRST_STEPS = 2, 60
 # angle of knees and elbows in the robot's first pose, and minimum angle of the knees and of the elbows [rad]
@@ -76,15 +76,15 @@ SIDE_MARGIN, MOST_SWAY = 0.045, 0.09
 FEET_APART = 0.03  # `weight_shift` keeps this gap between the feet, as a share of the leg length.
 LEAN_SHARE = 0.5  # If no waist joint can lean or turn the chest, the base takes over this share of the lean or turn.
 LATERAL_AXIS = 0.7  # A waist joint turns about the lateral or vertical axis if the cosine to that axis exceeds this.
-FOOT_FADE_S, PELVIS_FADE_S = 0.06, 0.05  # half-lives of the smoothed foot contact and pelvis offset [s]
+FOOT_FADE_S, PELVIS_FADE_S = 0.06, 0.05  # half-lives of the smoothed contact of a foot and of the pelvis offset [s]
 # The robot's sole is level while the avatar's ankle is lifted by less than HEEL_DOWN leg lengths, and tilts freely
 # above HEEL_UP leg lengths.
 HEEL_DOWN, HEEL_UP = 0.02, 0.08
 FARTHEST = 0.25  # A standing foot that is farther than this share of the leg length from its target is placed again.
 JUMP_M = 0.5  # If the avatar's root moves farther than this in one frame, the whole robot is moved with it.
-LONGEST_STEP_S, USUAL_STEP_S = 0.1, 1 / 60  # maximum time step of the solver, and time step of the first pose
+LONGEST_STEP_S, USUAL_STEP_S = 0.1, 1 / 60  # maximum time step of the solver, and time step for the first pose [s]
 # Capsules of the robot that are nearer than COLLISION_NEAR leg lengths get a constraint, which keeps them COLLISION_GAP
-# leg lengths apart. MOST_COLLISIONS is the maximum number of collision constraints.
+# leg lengths apart. At most MOST_COLLISIONS pairs of capsules get a constraint in one frame.
 COLLISION_NEAR, COLLISION_GAP, MOST_COLLISIONS = 0.06, 0.008, 60
 FLOOR_NEAR = 0.06  # A constraint keeps soles that are lower than this share of the leg length above the floor.
 
@@ -95,14 +95,14 @@ PELVIS, CHEST, HEAD_ROW, LEFT_SOLE, RIGHT_SOLE = range(5)
 class FollowSettings(Settings):
     method: str = setting(
         "follow",
-        "Method by which the robot follows the avatar. With `follow`, limbs get the avatar's directions, and standing "
+        "Method by which the robot follows the avatar. With `follow`, limbs get the directions of the avatar's limbs, and standing "
         "feet stay in place. With `decompose`, joint rotations are converted one by one (Karst 2023), relative to "
         "`urdf_t_pose` if it is set.",
         choices=("follow", "decompose"), live=False,
     )  # fmt: skip
     joint_speed: float = setting(
         12.0,
-        "Maximum joint speed, if the robot file does not state a lower one. With a smaller speed limit, the robot "
+        "Maximum speed of the joints, unless the robot file states a lower one. With a lower speed, the robot "
         "lags behind fast motion.",
         "rad/s",
         0.1,
@@ -110,7 +110,7 @@ class FollowSettings(Settings):
     )
     joint_acceleration: float = setting(
         400.0,
-        "Maximum joint acceleration. With a lower acceleration, the robot lags behind fast motion.", "rad/s²", 1.0, 1e5
+        "Maximum acceleration of the joints; a lower one lets the robot lag behind fast motion.", "rad/s²", 1.0, 1e5
     )
     weight_shift: float = setting(
         1.0, "Lateral move of the pelvis while one foot stands alone, as a share of the move that brings the centre "
@@ -138,7 +138,7 @@ class RobotState:
 
 
 class Follower:
-    """Follower, which computes the pose of a robot for each pose of one avatar. Call `step` with the avatar's poses in
+    """Follower, which computes the pose of a robot for each pose of one avatar. Pass the avatar's poses to `step` in
     order of time."""
 
     def __init__(self, figure: Figure, skeleton: Skeleton, settings: FollowSettings | None = None) -> None:
@@ -184,7 +184,7 @@ class Follower:
         self._feet = np.zeros((2, 8))
         self._balls = np.zeros((2, 3))
         self._shift = np.zeros(3)
-        self._swayed = np.zeros(1)  # lateral move of the robot's pelvis in the last frame [m]
+        self._swayed = np.zeros(1)  # sideways move of the robot's pelvis over the standing foot in the last frame [m]
         self._last_ns = -1
         self._root = np.zeros(7)
 
@@ -288,7 +288,7 @@ class Follower:
         self._lean = np.array([LEAN_SHARE * (not any(abs(a @ way) > LATERAL_AXIS for a in waist)) for way in axes])
         self._legs = legs
         lowest = min(float(figure.zero[link][2]) for link in figure.zero)
-        self._stand = float(figure.hips[2]) - lowest  # height of the hips of a robot without legs [m]
+        self._stand = float(figure.hips[2]) - lowest  # height of the hips if the robot has no legs [m]
 
     def _way(self, link: str, start: F64, end: F64, a: int, b: int, weight: float) -> tuple[int, F64, int, int, float]:
         figure = self.figure
@@ -300,8 +300,8 @@ class Follower:
     # Following
 
     def step(self, pose: AvatarPose) -> RobotState:
-        """Compute the robot's state that follows a pose of the avatar. If the stamp of the pose does not advance, a
-        frame time of 1/60 s is assumed."""
+        """Compute the robot's next state, in which the robot follows the avatar's pose `pose`. If the stamp of the pose
+        does not advance, a frame time of 1/60 s is assumed."""
         dt = (pose.stamp_ns - self._last_ns) * 1e-9 if self._last_ns >= 0 else 0.0
         first = self._last_ns < 0
         dt = min(dt, LONGEST_STEP_S) if dt > 0 else USUAL_STEP_S
@@ -430,8 +430,8 @@ def _within(value: float, low: float, high: float) -> float:
 
 
 def _masses(figure: Figure, bodies: Bodies) -> tuple[F64, F64]:
-    """Return the mass of each body, as a share of the robot's mass, and the centre of mass of each body. All mass
-    shares are 0 if the robot file states no masses."""
+    """Return the mass of each body, as a share of the robot's mass, and the centre of mass of each body. If the robot
+    file states no masses, the share of every body is 0."""
     masses, centres = np.zeros(len(bodies.parent)), np.zeros((len(bodies.parent), 3))
     for name, part in figure.robot.parts.items():
         if part.mass > 0:
@@ -448,7 +448,8 @@ def _lateral_distances(
     swayed: float, leg: float,
 ) -> Any:  # fmt: skip
     """Return for each foot the lateral move of the pelvis that brings the robot's centre of mass over the foot, and the
-    width of the foot. The returned lateral move does not include the present one, `swayed`."""
+    width of the foot. The returned move is measured from the pelvis position without the present lateral move
+    `swayed`."""
     out = np.zeros((2, 2))
     side = (-math.sin(yaw), math.cos(yaw))
     at, total = -swayed, 0.0
@@ -489,9 +490,8 @@ def _plan(
     swayed: Any, missing: Any,
 ) -> Any:  # fmt: skip
     """Return the robot's targets for a frame: rotations of bodies, directions of limbs, positions of the hips and of
-    the balls of the feet, and the weights of these ball positions. `feet`, `balls`, `shift` and `swayed` are the state
-    of the follower (see `Follower.reset`). `missing` holds the lateral moves and the foot widths that
-    `_lateral_distances` returns."""
+    the balls of the feet, and the weights of these ball positions. `feet`, `balls`, `shift` and `swayed` are the robot
+    follower's state (see `Follower.reset`), and `missing` holds the result of `_lateral_distances`."""
     turn, way = np.zeros((5, 4)), np.zeros((len(way_joints), 3))
     point, weight = np.zeros((3, 3)), np.zeros(2)
     hip, chest = quat.get4(q, HIPS), quat.get4(q, UPPER_CHEST)
@@ -541,7 +541,7 @@ def _plan(
         quat.put4(turn, 3 + i, rotation)
         ball = quat.sub(ankle, quat.rotate(rotation, quat.get3(ankles, i)))
         ball = quat.add(ball, quat.scale(toward, 1.0 - feet[i, 6]))
-        if has[0] and has[1]:  # The move to the side must not make the feet touch each other.
+        if has[0] and has[1]:  # keeps the robot's feet apart while its pelvis moves sideways
             outward = lateral if i == 0 else quat.scale(lateral, -1.0)
             apart = quat.sub(quat.add(ball, (feet[i, 3], feet[i, 4], 0.0)), quat.get3(balls, 1 - i))
             lacks = max(missing[1 - i, 1] + FEET_APART * leg - quat.dot(apart, outward), 0.0)
@@ -592,7 +592,7 @@ def _plan(
 
 
 def t_pose_of(figure: Figure) -> RobotState:
-    """Return the joint angles with which the robot is nearest to a T-pose."""
+    """Return the robot state that is nearest to a T-pose."""
     skeleton = default_skeleton()
     return Follower(figure, skeleton, FollowSettings(self_collision=False)).step(rest_pose(skeleton))
 
@@ -625,7 +625,7 @@ class Decomposer:
 def make_follower(
     figure: Figure, skeleton: Skeleton, settings: FollowSettings, t_pose: dict[str, float] | None = None
 ) -> Follower | Decomposer:
-    """Create the follower for the method that `settings` selects."""
+    """Create the robot follower for the method (`follow` or `decompose`) that `settings` selects."""
     if settings.method == "decompose":
         return Decomposer(figure, skeleton, t_pose)
     return Follower(figure, skeleton, settings)

@@ -1,6 +1,6 @@
 """Encoders for the messages and files of robot controllers and tools: SONIC, TWIST2, BeyondMimic and GMR.
 
-`formats.py` does not open connections; `ros/senders.py` sends the messages. The formats of messages and files follow
+The module `ros/senders.py` sends the messages that this module makes. The formats of messages and files follow
 the published source code of the receiving programs.
 """
 
@@ -39,8 +39,8 @@ def _refuse(figure: Figure, names: Sequence[str], receiver: str) -> tuple[str, .
 
 
 def limb_order(figure: Figure, receiver: str = "this format") -> tuple[str, ...]:
-    """Return the joint names in the order left leg, right leg, waist, left arm, right arm. The order of the joints
-    within each limb is from the trunk outward."""
+    """Return the joint names in the order left leg, right leg, waist, left arm, right arm. Within each limb, the joints
+    are in the order from the trunk outward."""
     chains = figure.roles.chains
     legs = [f"{s}_{p}" for s in ("left", "right") for p in ("upper_leg", "lower_leg", "foot")]
     arms = [f"{s}_{p}" for s in ("left", "right") for p in ("shoulder", "upper_arm", "lower_arm", "hand")]
@@ -107,8 +107,8 @@ def sonic_planner(
     mode: int, movement: Any, facing: Any, speed: float = -1.0, height: float = -1.0,
     positions: F64 | None = None, rotations: F64 | None = None,
 ) -> bytes:  # fmt: skip
-    """Return a message for the topic `planner` of the robot controller SONIC. The rows of `positions` (3, 3) and
-    `rotations` (3, 4, w x y z) are left wrist, right wrist and head, in the frame of the robot's root."""
+    """Return a serialized message for the topic `planner` of the robot controller SONIC. The rows of `positions` (3, 3)
+    and `rotations` (3, 4, w x y z) are left wrist, right wrist and head, in the frame of the robot's root."""
     fields: dict[str, Any] = {
         "mode": np.array([mode], np.int32), "movement": np.asarray(movement, np.float32),
         "facing": np.asarray(facing, np.float32), "speed": np.array([speed], np.float32),
@@ -159,9 +159,9 @@ class Planner:
 
 
 def twist2(robot: str, base: F64, before: F64, dt: float, angles: F64, stamp_ms: int) -> dict[str, str]:
-    """Return the Redis keys and JSON values for the controller TWIST2. The JSON array for the body holds the velocity x
-    y of the root along its heading, its height, roll, pitch and yaw rate, and 29 joint angles in the order of
-    `limb_order`. The values of the keys for the robot's hands and neck are 0."""
+    """Return the Redis keys and JSON values of one command for the robot controller TWIST2. The JSON array for the body
+    holds the velocity x y of the root along its heading, its height, roll, pitch and yaw rate, and 29 joint angles in
+    the order of `limb_order`. The commanded angles of the robot's hands and neck are 0."""
     yaw = float(rot.yaw_of(base[3:]))
     way = rot.rotate(rot.from_yaw(-yaw), (base[:3] - before[:3]) / dt)
     turned = rot.wrap_angle(yaw - float(rot.yaw_of(before[3:])))

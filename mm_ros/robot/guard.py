@@ -2,8 +2,8 @@
 stops smoothly.
 
 The guard is a state machine over time, without ROS: off → ramp → live → stopping → held. After a stop, the user must
-release and press the deadman switch again. A new start ramp then begins at the robot's measured state. The guard is not
-a safety function in the sense of any standard.
+release and press the deadman switch again, and a new start ramp begins at the robot's measured state. The guard is not
+a certified safety function.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mm_ros.maths import rotations as rot
 OFF, WAITING, RAMP, LIVE, STOPPING, HELD = "off", "waiting", "ramp", "live", "stopping", "held"
 HOLD_S = 1.0  # After a stop of the robot, the guard repeats the last command for this time.
 LATE_TICKS = 10.0  # The robot stops if a command is this many periods late, because the process has then stalled.
-STILL = 1e-6  # A joint that is slower than this has stopped [rad/s].
+STILL = 1e-6  # A robot joint that is slower than this [rad/s] counts as stopped.
 # Maximum speed, maximum acceleration and settling time of the robot's base: first x y z, then the rotation.
 BASE_SPEED, BASE_ACCELERATION = np.repeat([3.0, 6.0], 3), np.repeat([15.0, 60.0], 3)  # m/s rad/s, m/s² rad/s²
 BASE_SETTLE_S = np.repeat([0.1, 0.06], 3)
@@ -31,24 +31,24 @@ BASE_JUMP_M, BASE_JUMP_RAD = 0.3, 0.5
 @dataclass(frozen=True)
 class GuardSettings(Settings):
     rate: float = setting(
-        50.0, "Rate of the robot commands. The controllers SONIC and TWIST2 need 50 Hz.", "Hz", 10.0, 500.0, live=False
+        50.0, "Rate of robot commands. The robot controllers SONIC and TWIST2 need 50 Hz.", "Hz", 10.0, 500.0, live=False
     )
     ramp: float = setting(
-        2.0, "Duration of the ramp from the robot's measured state to the avatar's pose. A longer ramp makes the robot "
-             "start more gently.", "s", 0.5, 60.0
+        2.0, "Duration of the ramp from the robot's measured state to the avatar's pose. With a longer ramp, the robot "
+             "starts more gently.", "s", 0.5, 60.0
     )
     command_speed: float = setting(
         6.0,
-        "Maximum speed of a commanded joint. A lower speed is safer, but the robot lags behind fast motion.",
+        "Maximum speed of the robot's joints in commands. A lower speed is safer, but lets the robot lag behind.",
         "rad/s", 0.01, 50.0,
     )
     command_acceleration: float = setting(
-        60.0, "Maximum acceleration of a commanded joint. A lower acceleration makes the motion smoother, but the "
+        60.0, "Maximum acceleration of the robot's joints in commands. With a lower one, motion is smoother, but the "
               "robot lags behind fast motion.", "rad/s²", 0.1, 5000.0
     )
     stale_after: float = setting(
         0.25, "The robot stops when the newest pose of the avatar or the newest state of the robot is older than this. "
-              "A larger time limit tolerates longer gaps between messages.", "s", 0.02, 5.0
+              "With a larger value, longer gaps between messages are tolerated.", "s", 0.02, 5.0
     )
     largest_jump: float = setting(
         0.3, "The robot stops when a measured joint angle changes by more than this threshold between two messages. A "
@@ -62,8 +62,8 @@ class GuardSettings(Settings):
 
 @dataclass(frozen=True)
 class Command:
-    """Command for the joints of a robot. During the start ramp, which moves the robot to the avatar's pose, `share`
-    grows from 0 to 1. `runs` is false while the robot brakes and afterwards stands still."""
+    """Command for the joints of a robot. During the start ramp, which moves the robot to the
+    avatar's pose, `share` grows from 0 to 1. `runs` is false while the robot brakes and afterwards stands still."""
 
     positions: F64  # rad
     velocities: F64  # rad/s
@@ -110,7 +110,7 @@ class CommandGuard:
         self.names, self.lower, self.upper, self.settings = tuple(names), lower, upper, settings
         self.start, self._obeys = start, obeys
         self.state, self.reason = OFF, "not enabled"
-        self._armed = False  # whether the user has released the deadman switch since the last stop
+        self._armed = False  # true if the user has released the deadman switch since the last stop of the robot
         self._moved = Limiter(np.zeros(len(self.names)), lower, upper)
         self._from = self._moved.x
         self._since = self._held_at = 0.0
@@ -120,7 +120,7 @@ class CommandGuard:
         self._jumped = ""
 
     def measure(self, now: float, angles: F64) -> None:
-        """Store the measured joint angles of the robot, in the order of `names`."""
+        """Store the measured angles of the robot's joints `names`, received at the time `now` [s]."""
         if not np.isfinite(angles).all():
             self._jumped = "the robot state is not finite"
             return
@@ -218,13 +218,14 @@ class BaseGuard:
 
     def __init__(self, rate: float) -> None:
         self._dt = 1 / rate
-        self.pose: F64 | None = None  # commanded pose of the base: x y z qw qx qy qz
-        self._v = np.zeros(6)  # commanded linear and angular velocity of the base, in world axes
+        self.pose: F64 | None = None  # commanded pose of the robot's base: x y z qw qx qy qz
+        self._v = np.zeros(6)  # commanded linear and angular velocity of the robot's base, in world axes
         self._before: F64 | None = None
         self._turn, self._move = 0.0, np.zeros(2)  # transform (yaw, x y) from the room to the frame of the commands
 
     def step(self, base: F64, runs: bool) -> F64:
-        """Return the present commanded pose of the robot's base. `runs` is false while the robot is stopped."""
+        """Return the pose to command for the robot's base, whose desired pose is `base`; stop the base if `runs` is
+        false."""
         if self.pose is None:
             self.pose = np.array(base, np.float64)
         wanted, a = np.zeros(6), BASE_ACCELERATION * self._dt

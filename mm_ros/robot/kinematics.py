@@ -1,7 +1,7 @@
 """Compiled kinematics of a robot: poses of its bodies, and the equations that the robot follower solves.
 
-A body is a group of links that move together. The unknowns of the solver are 6 + n numbers: translation and rotation of
-the base in world axes, then the change of each of the n independent joint angles.
+A body is a group of the robot's links that move together. The unknowns of the solver are 6 + n numbers: translation and
+rotation of the base in world axes, then the change of each of the n independent joint angles.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Bodies:
 
 
 def bodies_of(robot: Robot, active: set[str], rest: dict[str, float]) -> Bodies:
-    """Return the bodies that are moved by the joints in `active` or by joints that mimic these. All other joints keep
-    the angles in `rest`."""
+    """Return the bodies that are moved by the joints in `active` or by joints that mimic these. All remaining joints of
+    the robot keep the angles in `rest`."""
     dofs: list[str] = []
     rows: list[tuple[int, F64, F64, int, float, float]] = [(-1, _identity(), np.array([1.0, 0, 0]), -1, 0.0, 0.0)]
     of_link: dict[str, tuple[int, F64]] = {robot.base: (0, _identity())}

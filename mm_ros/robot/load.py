@@ -22,9 +22,9 @@ LARGEST_M = 100.0  # Maximum distance from a link to its parent, to a shape of t
 
 
 def load_robot(path: str | Path) -> Robot:
-    """Read a robot file. Raise MmRosError with the reason if the robot file cannot be used. A .xacro file can be read
-    only if the package xacro is installed. Use only .xacro files from a trusted source, because xacro evaluates Python
-    expressions of the file."""
+    """Read a robot file, or raise MmRosError with the reason if it cannot be used. The installed package xacro is
+    needed for .xacro files. Use only .xacro files from a trusted source, because xacro evaluates Python expressions of
+    the file."""
     path = Path(path)
     if path.is_dir():
         raise MmRosError(f"{path}: is a folder; expected a URDF, xacro or MJCF file")
@@ -36,8 +36,8 @@ def load_robot(path: str | Path) -> Robot:
 
 
 def _noted(robot: Robot) -> Robot:
-    """Return the robot with a note that names the meshes whose files are missing. Raise MmRosError if a part of the
-    robot is implausibly far away."""
+    """Return the robot with a note that names the meshes whose files are missing. Raise MmRosError if a joint, shape or
+    centre of mass is implausibly far from its link's origin."""
     places = [(f"joint '{j.name}'", j.origin) for j in robot.joints]
     places += [(f"a shape of link '{name}'", s.pose) for name, part in robot.parts.items() for s in part.shapes]
     places += [(f"the mass of link '{name}'", part.centre) for name, part in robot.parts.items()]
@@ -130,7 +130,7 @@ def mesh_path(robot: Robot, file: str) -> Path | None:
         return None
     for given in tries:
         found = given.resolve()
-        # A robot file must not give access to files elsewhere on the disk.
+        # A mesh path in a robot file must not give access to files outside these folders.
         if any(found.is_relative_to(f) for f in folders) and found.is_file():
             return found
     return None

@@ -1,5 +1,5 @@
-"""Read robot files in MuJoCo's format MJCF. MuJoCo resolves defaults, frames and units of the file. Meshes, motors and
-sensors in the file are removed before MuJoCo reads the file."""
+"""Read robot files in MuJoCo's format MJCF. The library MuJoCo resolves the defaults, frames and units of an MJCF file.
+Meshes, motors and sensors in the file are removed before MuJoCo reads the file."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def _joints(
     mimics: dict[str, Mimic], at: F64,
 ) -> bool:  # fmt: skip
     """Append the joints of body b of the MuJoCo model to `out`. If the body has several joints, a link without shape is
-    added between each two of them. Return whether the body has slide or ball joints."""
+    added between each two of them. Return true if the body has slide or ball joints."""
     kinds = mujoco.mjtJoint
     first, count = int(m.body_jntadr[b]), int(m.body_jntnum[b])
     hinges = [i for i in range(first, first + count) if m.jnt_type[i] == kinds.mjJNT_HINGE]

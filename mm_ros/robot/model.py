@@ -27,8 +27,8 @@ class Mimic:
 
 @dataclass(frozen=True)
 class RobotJoint:
-    """Joint of a robot. `origin` is the pose of the joint in the parent link (x y z qw qx qy qz). `axis` is a unit
-    vector in the axes of the joint. `lower` and `upper` are limits of the joint angle [rad]."""
+    """Joint of a robot. `origin` is the pose of the joint in the parent link (x y z qw qx qy qz). The joint turns about
+    the unit vector `axis`, in the axes of the joint, by an angle from `lower` to `upper` [rad]."""
 
     name: str
     kind: str  # revolute, continuous, fixed
@@ -52,20 +52,20 @@ class RobotJoint:
 @dataclass(frozen=True)
 class Shape:
     """Shape of a link. `size` is the length of the three edges of a box, the radius of a sphere, or the scale of a
-    mesh. `size` of a cylinder or capsule is its radius and the length of its straight part. `pose` is the pose of the
-    shape in the axes of the link."""
+    mesh. `size` of a cylinder or capsule is its radius and the length of its straight part. The shape has the pose
+    `pose` in the axes of the link."""
 
     kind: str  # kind of the shape: box, sphere, cylinder, capsule or mesh
     size: tuple[float, ...]
     pose: F64
     collision: bool
-    file: str = ""  # path of the mesh, as written in the robot file
+    file: str = ""  # path of the mesh file, as written in the robot file
 
 
 @dataclass(frozen=True)
 class Link:
-    """Link of a robot. `centre` is the link's centre of mass in the axes of the link. A `mass` of 0 kg means that the
-    mass is unknown."""
+    """Link of a robot. `centre` is the link's centre of mass in the axes of the link. A link with a `mass` of 0 kg has
+    an unknown mass."""
 
     name: str
     mass: float = 0.0
@@ -109,7 +109,7 @@ class Robot:
 
     @property
     def moving(self) -> tuple[str, ...]:
-        """Names of the joints that turn and do not mimic another joint."""
+        """Names of the robot's joints that turn and do not mimic another joint."""
         return tuple(j.name for j in self.joints if j.kind in MOVING and j.mimic is None)
 
     def with_mimics(self, angles: dict[str, float]) -> dict[str, float]:
@@ -121,8 +121,8 @@ class Robot:
         return out
 
     def links(self, angles: dict[str, float], base: Any = None) -> dict[str, F64]:
-        """Return the pose (x y z qw qx qy qz) of each link when the base link is at the pose `base`. Joints that are
-        not in `angles` have the angle 0."""
+        """Return the pose (x y z qw qx qy qz) of each link when the base link is at the pose `base`. All joints without
+        an angle in `angles` are at the angle 0."""
         out = {self.base: identity_pose() if base is None else np.array(base, np.float64)}
         angles = self.with_mimics(angles)
         for j in self.joints:

@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-# Each row holds a word in the name of a joint and the body part that the word states. The first word that matches
-# decides, so that "forearm" does not count as "arm".
+# Each row holds a word that joint names contain and the body part that it states. The first row whose word is in a
+# joint's name decides, so that "forearm" does not count as "arm".
 _PARTS = (
     ("knee", "lower_leg"), ("shank", "lower_leg"), ("calf", "lower_leg"), ("ankle", "foot"), ("toe", "toes"),
     ("hip", "upper_leg"), ("thigh", "upper_leg"), ("foot", "foot"),
@@ -34,8 +34,8 @@ _LIMB_OF = {
 @dataclass(frozen=True)
 class NameVote:
     """Body part and side that a joint's name states. `part` is a body part without its side, `limb` is leg or arm, and
-    `side` is left or right; each is "" if the name does not state it. `finger` is true for fingers, grippers, eyes and
-    wheels."""
+    `side` is left or right; each is "" if the name does not state it. `finger` is true if the name is that of a finger,
+    gripper, eye, wheel or sensor."""
 
     part: str
     limb: str
@@ -61,8 +61,8 @@ def vote(name: str) -> NameVote:
 
 
 def _side(words: list[str]) -> str:
-    """Return the side that a joint's name states. If the name contains neither the word left nor the word right, a
-    letter l or r before a body part decides, or else a single letter l or r."""
+    """Return the side (left, right or "") that the words of a joint's name state. If the name contains neither the word
+    left nor the word right, a letter l or r before a body part decides, or else a single letter l or r."""
     for i, pattern in enumerate(_SIDES):
         marks = [m.group(1)[0] for w in words if (m := re.match(pattern, w))]
         if i == 0 and len(set(marks)) > 1:

@@ -22,9 +22,10 @@ SHORT = {"waist": "upper_chest", "neck": "head"}
 
 @dataclass(frozen=True)
 class Overrides:
-    """Content of a file `robot.yaml`. `facing` is the yaw of the robot's front in the axes of its base [rad]. `joints`
-    maps each canonical joint to joints of the robot. `links` states the links of pelvis, chest and head. `sole` has
-    distances of the sole from the ankle [m], and `limits` has the lowest and highest angle of joints [rad]."""
+    """Corrections of a robot file, read from `robot.yaml`. `facing` is the yaw of the robot's front in the
+    axes of its base [rad]. `joints` maps each joint of the avatar to joints of the robot. `links` maps pelvis, chest
+    and head to the robot's links. `sole` has distances of the sole from the ankle [m], and `limits` has the lowest and
+    highest angle of joints [rad]."""
 
     facing: float | None = None
     joints: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -98,7 +99,7 @@ def _number(path: str | Path, key: str, value: Any) -> float:
 
 
 def adapted(robot: Robot, overrides: Overrides) -> Robot:
-    """Return the robot with the joint limits that robot.yaml states. Joints that robot.yaml lists under `ignore` become
+    """Return the robot with the joint limits in robot.yaml, and with the joints that robot.yaml lists under `ignore` as
     fixed joints."""
     for name in (*overrides.ignore, *overrides.limits):
         robot.joint(name)

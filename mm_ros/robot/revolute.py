@@ -32,7 +32,7 @@ SETTLED_RAD = 1e-8  # The search for the angles of a chain of joints ends when n
 class RobotMap:
     """Map from canonical joints (the avatar's) to joints of a robot. `chains` maps each canonical joint to the robot's
     joints that follow it, from the base outward. `t_pose` has the joint angles of the robot in the canonical T-pose
-    [rad]; missing angles are 0. `base` is the canonical joint that the robot's base link follows."""
+    [rad]; missing angles are 0. The robot's base link follows the avatar's joint `base`."""
 
     chains: dict[str, tuple[str, ...]]
     t_pose: dict[str, float] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class RobotPose:
 
     base: F64  # (7,) pose of the base link in the room, x y z qw qx qy qz
     angles: dict[str, float]
-    error_rad: dict[str, float]  # angle between desired and reached rotation, for each joint of the avatar
+    error_rad: dict[str, float]  # for each joint of the avatar, the angle between desired and reached rotation
 
 
 class RevoluteRetargeter:
@@ -105,8 +105,7 @@ class RevoluteRetargeter:
             self._angles[n] = float(np.clip(0.0, self._of(n).lower, self._of(n).upper))
 
     def step(self, pose: AvatarPose) -> RobotPose:
-        """Return the robot's pose that is nearest to the avatar's pose. The search for the joint angles starts from
-        those of the previous pose."""
+        """Return the robot's pose that is nearest to the avatar's pose, by a search from the previous joint angles."""
         p, q = pose.positions.astype(np.float64), pose.rotations.astype(np.float64)
         p[0], q[0] = pose.root[:3], pose.root[3:]
         p, q = canonical_kinematics(p, q)

@@ -1,7 +1,7 @@
 """Find the role of each joint of a humanoid robot from geometry, supplemented by the words in the names of the joints.
 
 The rules for the roles use origins, axes and limits of the joints at zero joint angles. The class `Tree` finds chains
-of joints and pairs of mirrored chains.
+of joints, and pairs of chains that are mirror images of each other.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ AGREED, SILENT, DISPUTED = 1.0, 0.8, 0.5
 FACING_NAMES, FACING_KNEE, FACING_ELBOW, FACING_FOOT, FACING_TOES, FACING_X = 4.0, 2.0, 1.0, 1.0, 2.0, 0.5
 
 LEG, ARM = ("upper_leg", "lower_leg", "foot", "toes"), ("shoulder", "upper_arm", "lower_arm", "hand")
-WAIST, NECK = "upper_chest", "head"  # joints of the avatar that the robot's waist joints and neck joints follow
+WAIST, NECK = "upper_chest", "head"  # joints of the avatar that waist and neck joints of a robot follow
 SAME_PART = {"neck": "head", "spine": "upper_chest", "chest": "upper_chest"}
 
 
@@ -43,11 +43,11 @@ class NotHumanoidError(MmRosError):
 
 @dataclass(frozen=True)
 class Roles:
-    """Roles of the joints of a robot. `chains` maps each canonical joint to the robot's joints that follow it, from the
-    base outward; waist joints follow `upper_chest`, neck joints `head`. `confidence` of each joint's role is 0…1.
-    `unmapped` states the reason for each joint without a role. `facing` is the yaw of the robot's front in the axes of
-    its base [rad]. `pelvis`, `chest` and `head` are names of links; `head` is "" if the robot has no head. `missing`
-    lists limbs that were not found."""
+    """Roles of the joints of a robot: which joint of the avatar each joint follows. `chains` maps each canonical joint
+    to the robot's joints that follow it, from the base outward; waist joints follow `upper_chest`, neck joints `head`.
+    `confidence` holds the certainty of each joint's role from 0 to 1. `unmapped` maps each joint without a role to the
+    reason. `facing` is the yaw of the robot's front in the axes of its base [rad]. `pelvis`, `chest` and `head` are
+    names of links; `head` is "" if the robot has no head. `missing` lists the limbs that the robot does not have."""
 
     chains: dict[str, tuple[str, ...]]
     confidence: dict[str, float]
@@ -80,8 +80,8 @@ class _Finder:
 
 
 def find_roles(robot: Robot) -> Roles:
-    """Find the roles of a robot's joints. Raise NotHumanoidError with the reason if the robot does not have the limbs
-    of a humanoid."""
+    """Find out which joint of the avatar each of the robot's joints follows. Raise NotHumanoidError with the reason if
+    the robot does not have the limbs of a humanoid."""
     tree = Tree(robot)
     if not tree.points:
         raise NotHumanoidError(f"robot '{robot.name}' is not a humanoid: it has no joint that turns")
@@ -330,8 +330,8 @@ def _twists(tree: Tree, chain: tuple[str, ...], bend: int, joint: str) -> bool:
 
 
 def _clavicle(tree: Tree, before: tuple[str, ...], elbow: str) -> int:
-    """Return the number of clavicle joints in an arm. A clavicle joint's axis is far from the point where the axes of
-    the last three joints before the elbow meet."""
+    """Return the number of clavicle joints (between trunk and shoulder) in a robot's arm. A clavicle joint's axis is
+    far from the point where the axes of the last three joints before the elbow meet."""
     if len(before) < 3:
         return 0
     count, centre = 0, _near(tree, before[-3:])

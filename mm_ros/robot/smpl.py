@@ -36,13 +36,13 @@ from mm_ros.body.types import F64, AvatarPose
 from mm_ros.maths import rotations as rot
 from mm_ros.robot.guard import Command, GuardSettings, Limiter
 
-# Joints of the avatar in the order of SMPL. The last two points of SMPL are the ends of the hands.
+# Joints of the avatar in the order of the body model SMPL, whose last two points, the ends of the hands, are left out.
 SMPL = (
     HIPS, LEFT_UPPER_LEG, RIGHT_UPPER_LEG, SPINE, LEFT_LOWER_LEG, RIGHT_LOWER_LEG, CHEST, LEFT_FOOT, RIGHT_FOOT,
     UPPER_CHEST, LEFT_TOES, RIGHT_TOES, NECK, LEFT_SHOULDER, RIGHT_SHOULDER, HEAD, LEFT_UPPER_ARM, RIGHT_UPPER_ARM,
     LEFT_LOWER_ARM, RIGHT_LOWER_ARM, LEFT_HAND, RIGHT_HAND,
 )  # fmt: skip
-HAND_M = 0.08  # distance from the wrist to the end of the hand in SMPL [m]
+HAND_M = 0.08  # distance from the wrist to the end of the hand in the body model SMPL [m]
 ARM_DOWN_RAD = math.radians(75)  # angle of the upper arms below the horizontal in the start pose of the SMPL body
 SMPL_AXES = [1, 2, 0]  # The axes of SMPL are x left, y up, z forward; those of the avatar x forward, y left, z up.
 

@@ -1,5 +1,5 @@
-"""Find the soles of a robot: the points of a foot that touch the floor. Sole points come from collision shapes, else
-from meshes, else from an estimate."""
+"""Find the soles of a robot: the points of a foot that touch the floor. The points of a sole are those of the foot's
+collision shapes, else of its meshes, else of an estimated box."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ ESTIMATE = (0.09, 0.23, 0.12, 0.05)
 
 @dataclass(frozen=True)
 class Sole:
-    """Sole of a robot's foot. `points` (N, 3), `ankle` and `ball` are in the axes of the foot's link. `level` is the
-    rotation of the foot's link when the sole is level and the foot points to +x. `height` is the height of the ankle
-    above the sole [m]."""
+    """Bottom face of a robot's foot. `points` (N, 3), `ankle` and `ball` are in the axes of the foot's link. `level` is
+    the rotation of the foot's link when the sole is level and the foot points to +x. The ankle is at the height
+    `height` above the sole [m]."""
 
     link: str
     points: F64
@@ -45,10 +45,10 @@ def find_sole(
     robot: Robot, links: Sequence[str], zero: dict[str, F64], ankle: F64, leg: float, front: F64,
     stated: dict[str, float],
 ) -> Sole:  # fmt: skip
-    """Find the sole of one foot. `links` holds the link of the foot, followed by the links that move with the foot.
-    `zero` has the poses of all links at zero joint angles in the axes of the base; `ankle` is the position of the ankle
-    in the axes of the base. `front` is the rotation that turns the robot's front to +x. `stated` has the dimensions of
-    the sole that robot.yaml states."""
+    """Return the sole of one foot of a robot. `links` holds the link of the foot, followed by the links that move with
+    the foot. `zero` has the poses of all links at zero joint angles in the axes of the base; `ankle` is the position of
+    the ankle in the axes of the base. The rotation `front` turns the robot's front to +x. `stated` holds the dimensions
+    of the sole from robot.yaml."""
     points, source = _cloud(robot, links, zero, ankle, leg, front)
     if stated:
         depth, toe, heel, half = (
@@ -97,8 +97,8 @@ def _box(depth: float, toe: float, heel: float, half: float) -> F64:
 
 
 def _tilt(points: F64) -> float:
-    """Return the pitch of the sole at zero joint angles [rad]. In side view, the sole is the edge of the foot's lower
-    convex hull that is below the ankle."""
+    """Return the pitch of the sole of a robot's foot at zero joint angles [rad]. In side view, the sole is the edge of
+    the foot's lower convex hull that is below the ankle."""
     order = np.lexsort((points[:, 2], points[:, 0]))
     hull: list[Any] = []
     for x, z in points[order][:, [0, 2]]:
@@ -125,8 +125,8 @@ def _support(points: F64) -> F64:
 
 
 def shape_points(robot: Robot, shape: Shape) -> F64:
-    """Return points on the surface of a shape, in the axes of the shape's link. For a mesh that cannot be read, no
-    points are returned."""
+    """Return points on the surface of a shape, in the axes of the shape's link. A mesh that cannot be read has no
+    points."""
     if shape.kind == "mesh":
         points = mesh_points(robot, shape.file)
         points = points * np.array(shape.size) if len(shape.size) == 3 else points
@@ -158,8 +158,8 @@ def mesh_points(robot: Robot, file: str) -> F64:
 
 
 def mesh_of(robot: Robot, file: str) -> tuple[F64, Any]:
-    """Return the vertices and triangles of a mesh. If the mesh file is missing or cannot be read, both returned arrays
-    are empty."""
+    """Return the vertices and triangles of a mesh file of a robot. If the mesh file is missing or cannot be read, both
+    returned arrays are empty."""
     nothing = np.zeros((0, 3)), np.zeros((0, 3), np.int64)
     path = mesh_path(robot, file)
     if path is None or path.suffix.lower() not in MESH_KINDS or path.stat().st_size > MOST_MESH_BYTES:

@@ -16,32 +16,32 @@ from mm_ros.robot.names import vote
 SAME_HEIGHT = 0.04  # Maximum position error of mirrored joints, as a share of the length of their chain.
 SHORT_CHAIN = 0.25  # Chains of joints that are shorter than this share of the longest limb are fingers, eyes or wheels.
 SAME_AXIS = 0.98  # cosine
-AS_LONG = 2.0  # Where a limb branches, it goes on along the branch that is this many times longer than the others.
+AS_LONG = 2.0  # A branch of a limb that is this many times longer than the other branches continues the limb.
 BODY_JOINTS = 3  # A joint that mimics another one belongs to the body if at least this many joints follow it.
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two chains of joints that mirror each other. The first chain has the larger coordinate along `lateral`."""
+    """Two mirrored chains of a robot's joints; the chain `first` has the larger coordinate along `lateral`."""
 
     first: tuple[str, ...]
     second: tuple[str, ...]
     lateral: F64  # unit, horizontal
-    middle: float  # coordinate along `lateral` of the plane between left and right [m]
+    middle: float  # coordinate of the mirror plane along `lateral` [m]
     group: int
 
 
 @dataclass
 class Tree:
     robot: Robot
-    points: dict[str, F64] = field(default_factory=dict)  # position of each moving joint by its name [m]
+    points: dict[str, F64] = field(default_factory=dict)  # positions of the robot's moving joints by name [m]
     axes: dict[str, F64] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.zero = self.robot.links({})
-        self.group_of: dict[str, int] = {self.robot.base: 0}  # link → index of its group of links
+        self.group_of: dict[str, int] = {self.robot.base: 0}  # index of each link's group of links
         self.members: list[list[str]] = [[self.robot.base]]
-        self.root: list[str] = [""]  # name of the joint that moves each group of links
+        self.root: list[str] = [""]  # for each group of links, the joint that moves it
         self.below: list[list[str]] = [[]]
         self.dropped: dict[str, str] = {}  # joint → reason
         self._drop()
@@ -65,7 +65,7 @@ class Tree:
     def _drop(self) -> None:
         """Ignore grippers, fingers, and joints that mimic another joint, except mimicking joints of the body such as
         coupled hips."""
-        count = dict.fromkeys(self.robot.by_name, 0)  # number of moving joints that each joint moves
+        count = dict.fromkeys(self.robot.by_name, 0)  # by joint, the number of moving joints below it
         for j in reversed(self.robot.joints):
             below = self.robot.by_parent.get(j.child, [])
             count[j.name] = sum(count[b.name] + (b.kind in MOVING and b.mimic is None) for b in below)
@@ -134,7 +134,7 @@ class Tree:
         return max(self.tips[self.child_group(chain[-1])], key=lambda p: float(np.linalg.norm(p - at)))
 
     def pairs(self) -> list[Pair]:
-        """Return all pairs of mirrored chains that are long enough for a limb."""
+        """Return all pairs of mirrored chains of joints that are long enough for an arm or leg."""
         found = []
         for g, below in enumerate(self.below):
             for i, a in enumerate(below):

@@ -1,4 +1,4 @@
-"""Read the tree of links and joints from a URDF file."""
+"""Read the links and joints of a robot from a URDF file."""
 
 from __future__ import annotations
 

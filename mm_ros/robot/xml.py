@@ -1,4 +1,4 @@
-"""Read the XML text of robot files. The size and the nesting depth of the XML text are limited. XML entities are
+"""Read the XML text of robot files. Robot files that are too large or too deeply nested are refused. XML entities are
 refused, because they could read other files or expand without end."""
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FARTHEST_M = 1000.0  # Larger numbers in a robot file are refused, because the s
 
 
 def file_text(path: str | Path) -> str:
-    """Return the text of a robot file. Raise MmRosError with the reason if the robot file cannot be read."""
+    """Return the text of a robot file, or raise MmRosError with the reason if the robot file cannot be read."""
     path = Path(path)
     if not path.exists():
         raise MmRosError(f"{path}: there is no such file")
@@ -47,7 +47,7 @@ def parse(text: str, source: str) -> Element:
         raise MmRosError(f"{source}: declares a DOCTYPE or an entity, which a robot file does not need; it is not read")
     try:
         root = ElementTree.fromstring(text)
-    # ValueError is raised if the text states an unknown encoding.
+    # ElementTree raises ValueError if the XML text states an unknown encoding.
     except (ElementTree.ParseError, ValueError) as error:
         raise MmRosError(f"{source}: not XML: {error}") from None
     depth, level = 0, [root]
@@ -70,7 +70,7 @@ def number(e: Element, key: str, where: str, default: str = "0") -> float:
 
 
 def numbers(e: Element | None, key: str, where: str, default: str = "0 0 0") -> F64:
-    """Read three finite numbers from an attribute of an XML element."""
+    """Return the three finite numbers in the attribute `key` of the XML element `e`."""
     text = default if e is None else e.get(key, default)
     try:
         out = np.array([float(x) for x in text.split()])

@@ -1,4 +1,4 @@
-"""Read and write rosbag2 files with the library rosbags. The module recover.py reads damaged bags."""
+"""Read and write rosbag2 recordings (bags) with the library rosbags. Damaged bags are read by the module recover.py."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ COMPRESSIONS = {
 BROKEN_MESSAGE = (
     SerdeError, ValueError, LookupError, TypeError, OverflowError, AssertionError, MemoryError, struct.error,
 )  # fmt: skip
-# Maximum time between two flushes of the recording to the disk [s]. A killed recorder loses at most the messages after
-# the last flush.
+# Written messages are flushed to the disk at intervals of this time [s], and a killed recorder loses only messages
+# after the last flush.
 FLUSH_S = 0.5
 _FOREVER = QosTime(2147483647, 4294967295)
 
@@ -59,7 +59,7 @@ class BagMessage:
 class Bag:
     """Reader of an existing rosbag2 recording (bag). `damage` describes the damage of the bag; it is empty for an
     undamaged bag. Messages that a former version of mm_ros recorded are converted to the present message definitions.
-    `version` is the oldest version of the messages in the bag."""
+    Of all message definitions in the bag, the oldest has the version `version`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -96,14 +96,13 @@ class Bag:
         return {c.topic: c.msgtype for c in connections}
 
     def _broken_files(self) -> list[Path]:
-        """Return the storage files of a damaged bag that cannot be read. If there are none, return the metadata file,
-        which must be damaged."""
+        """Return the unreadable storage files of a damaged bag, or, if all are readable, its metadata file."""
         broken = [p for p in storage_files(self.path) if not _readable(p)]
         return broken or [self.path / "metadata.yaml"]
 
     def messages(self, topics: set[str] | None = None) -> Iterator[BagMessage]:
-        """Yield the messages of the bag in the order of their log time. Messages of a damaged bag come in the order of
-        the file."""
+        """Yield the messages of the bag in the order of their log time. The messages of a damaged bag are yielded in
+        the order of the file."""
         for connection, logged_ns, data in self._raw(topics):
             if topics is None or connection.topic in topics:
                 if not 0 <= int(logged_ns) < 1 << 63:
@@ -113,7 +112,7 @@ class Bag:
                 except MmRosError:
                     if not self.damage:
                         raise
-                    return  # The truncated last message of a damaged bag is left out.
+                    return  # A damaged bag ends at its first broken message.
 
     def _message(self, connection: Connection, logged_ns: int, data: bytes) -> BagMessage:
         topic, kind = connection.topic, connection.msgtype
@@ -159,9 +158,9 @@ def refuse_existing(path: Path) -> None:
 
 
 class BagWriter:
-    """Writer of a new rosbag2 recording (bag), which never overwrites an existing file. All methods of the writer raise
-    MmRosError for errors of the disk. After an error of the disk or a kill of the process, the bag contains all
-    messages up to the last flush, in complete chunks (MCAP) or with the write-ahead log in the same folder (SQLite)."""
+    """Writer of a new rosbag2 recording (bag), which never overwrites an existing file. All methods of `BagWriter`
+    raise MmRosError for errors of the disk. After such an error or a kill of the process, the bag contains all messages
+    up to the last flush, in complete chunks (MCAP) or with the write-ahead log beside the file (SQLite)."""
 
     def __init__(self, path: Path, storage: str = "mcap", compression: str = "none") -> None:
         refuse_existing(path)
@@ -195,7 +194,7 @@ class BagWriter:
         self.counts[topic] = 0
 
     def write(self, topic: str, logged_ns: int, message: Any) -> None:
-        """Write a message, which is an object of rosbags or its serialized bytes."""
+        """Write a message to the bag; `message` is an object of the library rosbags or its serialized bytes."""
         connection = self._connections[topic]
         data = message if isinstance(message, bytes) else typestore().serialize_cdr(message, connection.msgtype)
         with self._refusals():
@@ -246,7 +245,7 @@ class BagWriter:
         self._ended = True
         if hasattr(self._storage, "bio"):
             with suppress(OSError):
-                self._storage.bio.raw.close()  # closes the MCAP file without writing the buffered bytes
+                self._storage.bio.raw.close()  # closes the MCAP file without the buffered bytes
                 os.truncate(self._storage.path, self._whole)
         elif hasattr(self._storage, "conn"):
             with suppress(sqlite3.Error):
@@ -264,7 +263,8 @@ class BagWriter:
 
 
 def _qos(latched: bool, reliable: bool) -> Qos:
-    """Return the QoS of a topic for `ros2 bag play`. A `latched` topic sends its last message to later subscribers."""
+    """Return the quality of service (QoS) with which `ros2 bag play` publishes a topic; later subscribers of a
+    `latched` topic get its last message."""
     return Qos(
         QosHistory.KEEP_LAST,
         1 if latched else KEPT,

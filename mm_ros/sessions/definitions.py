@@ -29,8 +29,8 @@ def typestore(version: int = VERSION) -> Typestore:
 
 
 def version_of(connection: Connection, where: str) -> int:
-    """Return the version of the mm_ros messages in a bag. A bag without message definitions is assumed to have the
-    present version. Raise MmRosError if a definition in the bag belongs to no known version."""
+    """Return the version of the message definition of one topic in a bag. A topic without definition is assumed to have
+    the present version. Raise MmRosError if a definition in the bag belongs to no known version."""
     kind, definition = connection.msgtype, connection.msgdef
     if not kind.startswith(PACKAGE) or definition.format != MessageDefinitionFormat.MSG:
         return VERSION
@@ -55,7 +55,7 @@ def version_of(connection: Connection, where: str) -> int:
 
 
 def todays(data: bytes, kind: str, version: int) -> bytes:
-    """Convert a serialized message from the given version to the present definition."""
+    """Convert a serialized message of mm_ros from the definition of version `version` to the present one."""
     try:
         message = typestore(version).deserialize_cdr(data, kind)
     except SerdeError as error:

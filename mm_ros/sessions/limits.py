@@ -1,6 +1,6 @@
 """Limit the decompressed size of a bag, and check the tables of an SQLite bag before its queries run.
 
-Without limits, rosbags would decompress data of any size. A table in an SQLite file may really be a view or virtual
+The library rosbags itself would decompress data of any size. A table in an SQLite file may really be a view or virtual
 table that runs code.
 """
 
@@ -29,8 +29,8 @@ from mm_ros.sessions.paths import storage_files
 # Limits on the size of a bag after decompression: minimum of the limit [bytes], and maximum ratio to the compressed
 # size, which is about 3 for moving poses and 50 for poses at rest.
 LEAST_MOST_BYTES, MOST_GROWTH = 64 << 20, 200
-# Maximum number of SQLite instructions between two rows of a query. A query of a bag with a million messages needs some
-# million instructions.
+# A query of a SQLite bag ends with an error after MOST_STEPS instructions without a row; a query of a bag with a
+# million messages needs some million instructions.
 MOST_STEPS, STEPS_PER_LOOK = 100_000_000, 1_000_000
 _TABLES = ("topics", "messages", "schema", "message_definitions")
 
@@ -40,11 +40,11 @@ def most_bytes(compressed: int) -> int:
 
 
 class TooBigError(MmRosError):
-    """Error for compressed data that expands far more than recorded motion does."""
+    """Raised for compressed data in a bag that expand far more than recorded motion does."""
 
 
 def expand_zstd(data: bytes, size: int | None = None) -> bytes:
-    """Decompress zstd data up to the size limit. `size` is the declared size of the decompressed data [bytes]."""
+    """Return decompressed zstd data, or raise TooBigError above the size limit; `size` is the declared size [bytes]."""
     most = most_bytes(len(data))
     if size is not None and size > most:
         raise _too_big(len(data), size)
@@ -143,7 +143,7 @@ def check_sqlite(path: Path) -> None:
         Bounded(database)
         check_tables(database, str(path))
     except sqlite3.Error:
-        return  # The file is damaged, which the reader of the bag reports.
+        return  # the reader of the bag reports damaged files
     finally:
         database.close()
 

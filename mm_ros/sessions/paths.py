@@ -15,14 +15,14 @@ def storage_files(path: Path) -> list[Path]:
 
 
 def write_ahead_log(part: Path) -> Path:
-    """Path of SQLite's write-ahead log, which has the changes that are not yet in the database file. The write-ahead
-    log exists during a recording, and after the recorder was killed."""
+    """Path of SQLite's write-ahead log, which has the changes that are not yet in the database file. The log exists
+    during a recording, and after a kill of the recorder."""
     return part.with_name(part.name + "-wal")
 
 
 def is_session(path: Path) -> bool:
-    """Whether `path` is a rosbag2 folder or file. A folder without metadata.yaml counts too, because a killed recorder
-    leaves such a folder."""
+    """Whether `path` is a recorded session, that is, a rosbag2 folder or file. A killed recorder leaves a folder
+    without metadata.yaml, which also counts."""
     if not path.is_dir():
         return path.name.endswith(STORED)
     return (path / "metadata.yaml").is_file() or (bool(storage_files(path)) and not any(path.glob("*.[bB][vV][hH]")))

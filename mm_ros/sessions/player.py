@@ -1,5 +1,5 @@
-"""Play a session with a chosen rate, pauses, loops and seeks. The player uses neither ROS nor a clock: the caller
-passes `now`, any steady time [s]."""
+"""Play a recorded session with a chosen rate, pauses, loops and seeks. The player uses neither ROS nor a clock: the
+caller passes `now`, any steady time [s]."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mm_ros.sessions.messages import time_ns
 @dataclass(frozen=True)
 class Due:
     message: BagMessage
-    at: float  # time `now` at which the message was due [s]
+    at: float  # time at which the message was due, in the clock of the argument `now` [s]
     run: int  # number of loops and seeks so far, each of which invalidates the state of receivers
     origin: float  # time `now` at which the session time `from_ns` was or would have been played [s]
     from_ns: int
@@ -85,7 +85,7 @@ class Player:
         return self._paused_at is not None
 
     def position_ns(self, now: float) -> int:
-        """Time in the played session [ns], for the topic /clock."""
+        """Time of the recording that is played at the time `now` [ns], for the topic /clock."""
         if self._origin is None:
             return self._from_ns
         at = now if self._paused_at is None else self._paused_at
@@ -108,7 +108,8 @@ class Player:
         return not self.loop and self._next >= len(self.messages)
 
     def take(self, now: float) -> Due | None:
-        """Return the next message if it is due, else None. In a loop, the first message follows the last one."""
+        """Return the next recorded message if it is due at the time `now`, else None. In a loop, the session's first
+        message follows the last one."""
         if self.wait_s(now) > 0:
             return None
         if self._next >= len(self.messages):
@@ -124,14 +125,14 @@ class Rewriter:
     be replaced by those of the present."""
 
     def __init__(self, messages: list[BagMessage], rate: float, frame: str = "") -> None:
-        """`frame` is the published name of the world frame; an empty name keeps the recorded name. Coordinates of poses
-        do not change with the name of the frame."""
+        """`frame` is the published name of the world frame; an empty name keeps the recorded name. A new frame name
+        does not change the coordinates of poses."""
         self._rate, self._frame = rate, frame
         counted = (m.decode().epoch for m in messages if m.type.endswith(("/TrackerArray", "/Landmarks")))
         self._epochs = 1 + max(counted, default=0)
 
     def rewritten(self, message: BagMessage, run: int, present: tuple[int, int] | None) -> bytes:
-        """Return a played message with changed stamps and epoch, in serialized form. `present` is a pair of a time in
+        """Return the serialized message `message` with changed stamps and epoch. `present` is a pair of a time in
         the session and the present time that replaces it [ns]; if `present` is None, the stamps do not change. Stamps
         are computed as integers, so that equal stamps of messages, such as trackers and truth, remain equal."""
         if run == 0 and present is None and not self._frame:

@@ -1,7 +1,7 @@
 """Recover a truncated bag: read all messages before the place where the file ends.
 
-A killed recorder leaves a bag without index and metadata.yaml; an interrupted copy of a bag also lacks messages. The
-index of a file is therefore not used: MCAP and SQLite files are read from front to back.
+A killed recorder leaves a bag without index and metadata.yaml; an interrupted copy of a bag also lacks messages. MCAP
+and SQLite files of damaged bags are read from front to back, without their index.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def recover(path: Path) -> Iterator[Found]:
 
 
 def _expand(data: bytes) -> bytes:
-    """Decompress zstd data up to the first error or up to the size limit."""
+    """Return decompressed zstd data up to the first error or up to the size limit."""
     decompressor, most = zstd.ZstdDecompressor(), most_bytes(len(data))
     out = bytearray()
     try:
@@ -66,7 +66,7 @@ def _connection(number: int, topic: str, kind: str, definition: str = "", encodi
     return Connection(number, topic, kind, MessageDefinition(form, definition), "", 0, extra, None)
 
 
-# ---- MCAP files, whose records have opcode, length and content
+# ---- MCAP files: records of opcode, length and content
 
 
 @dataclass
@@ -182,7 +182,7 @@ def _sqlite(data: bytes, log: bytes = b"") -> Iterator[Found]:
                 if isinstance(topic, str) and isinstance(kind, str)
             }
             yield from _sqlite_rows(database, topics, limit)
-        # A table cell of a wrong type causes OverflowError, ValueError or TypeError.
+        # A cell of a wrong type in a SQLite table causes OverflowError, ValueError or TypeError.
         except (sqlite3.Error, OverflowError, ValueError, TypeError):
             return
         finally:
@@ -190,8 +190,8 @@ def _sqlite(data: bytes, log: bytes = b"") -> Iterator[Found]:
 
 
 def _definitions(database: Any) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yield the name, definition and encoding of each message type in the file. Bags of ROS versions before Iron
-    contain no message definitions."""
+    """Yield name, definition and encoding of each message type in a SQLite bag; bags of ROS versions before Iron
+    contain none."""
     try:
         rows = database.execute("SELECT topic_type, encoded_message_definition, encoding FROM message_definitions")
         yield from ((row[0], (row[1], row[2])) for row in rows if all(isinstance(cell, str) for cell in row))

@@ -1,8 +1,8 @@
 """Read and write sessions, which are rosbag2 recordings of an avatar's inputs: trackers, calibration, camera landmarks,
 and the true body pose if it is known.
 
-Topics keep their names in the avatar's namespace, so that `ros2 bag play` works with a running graph. Output topics are
-recorded under `recorded/` and never played back.
+Topics keep their names in the avatar's namespace, so that `ros2 bag play` works with a running graph. Topics that
+mm_ros computes are recorded under `recorded/` and never played back.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ POSE = "mm_ros/msg/AvatarPose"
 SKELETON = "mm_ros/msg/Skeleton"
 MADE = {"trackers": TRACKERS, "calibration": CALIBRATION, "truth": POSE, "truth_skeleton": SKELETON}
 LANDMARKS = "landmarks"
-# Topics of an avatar's inputs, which are recorded and replayed. Landmarks are stored as published by the camera node.
+# Topics of an avatar's inputs, which are recorded and replayed; landmarks are stored as the camera node publishes them.
 INPUTS = {**MADE, LANDMARKS: "mm_ros/msg/Landmarks"}
 LATCHED = ("calibration", "truth_skeleton", "skeleton")
 
@@ -43,9 +43,9 @@ class Session:
     truth: list[AvatarPose] = field(default_factory=list)
     truth_skeleton: Skeleton | None = None
     name: str = ""
-    damage: str = ""  # description of the file's damage; empty for an undamaged file
-    version: int = VERSION  # version of the mm_ros messages in the file
-    sightings: list[Sighting] = field(default_factory=list)  # camera landmarks in the order of their arrival
+    damage: str = ""  # what is damaged in the file of the session; empty for an undamaged file
+    version: int = VERSION  # version of the message definitions in the file of the session
+    sightings: list[Sighting] = field(default_factory=list)  # body landmarks of a camera in the order of their arrival
 
     @property
     def seconds(self) -> float:
@@ -53,7 +53,7 @@ class Session:
 
 
 def avatars(bag: Bag) -> list[str]:
-    """Return the sorted namespaces that contain a topic with trackers."""
+    """Return the sorted namespaces of the avatars in a bag, which are those with a topic `trackers`."""
     return sorted(
         topic.removesuffix("trackers").strip("/")
         for topic, kind in bag.topics.items()
@@ -78,7 +78,7 @@ def input_topics(bag: Bag, avatar: str) -> dict[str, str]:
 
 
 def read_session(path: Path, avatar: str = "") -> Session:
-    """Read a session. `avatar` is the namespace to read; an empty name selects the first namespace."""
+    """Read the session of the avatar in the namespace `avatar`, or, if `avatar` is empty, of the avatar named first."""
     bag = Bag(path)
     names = input_topics(bag, choose_avatar(bag, avatar))
     out, refused = Session([], name=path.name, damage=bag.damage, version=bag.version), list[str]()
@@ -92,7 +92,7 @@ def read_session(path: Path, avatar: str = "") -> Session:
                 raise
             if not bag.damage:
                 raise MmRosError(f"{path}: a message of {message.topic} is broken: {error}") from error
-            break  # The truncated last message of a damaged bag is left out.
+            break  # a damaged bag ends at its first broken message
     if refused:
         left_out = f"{len(refused)} messages are left out, the first for this: {refused[0]}"
         out.damage = f"{out.damage}; {left_out}" if out.damage else left_out
@@ -164,7 +164,7 @@ class SessionWriter:
 
 
 def write_session(path: Path, session: Session, storage: str = "mcap", compression: str = "none") -> None:
-    """Write a session completely or not at all, and refuse an existing path."""
+    """Write a session completely or not at all, and raise MmRosError if `path` exists."""
     refuse_existing(path)
     with folder_whole(path) as temporary:
         _write_session(temporary, session, storage, compression)

@@ -18,9 +18,9 @@ from mm_ros.body.types import F64, HEAD_ROLE, ROLE_ALIASES, ROLES, TRACKED, Trac
 COLUMNS = ("t", "role", "x", "y", "z", "qx", "qy", "qz", "qw")
 FOOTFALL_COLUMNS = ("t", "foot")
 FEET = ("left", "right")
-FOOTFALLS = ".footfalls.csv"  # ending of the file name of a table of marked footfalls
-# Samples of devices belong to one tracker frame if their times differ by at most this time [s], because the recording
-# program reads its devices one after the other.
+FOOTFALLS = ".footfalls.csv"  # ending of the names of files that list the times of footfalls
+# Samples of devices belong to one tracker frame if their times differ by at most this time [s], because recording
+# programs read devices one by one.
 SAME_POLL_S = 0.003
 LONGEST_S, FARTHEST_M = 1e6, 1e4
 
@@ -28,10 +28,10 @@ LONGEST_S, FARTHEST_M = 1e6, 1e4
 @dataclass(frozen=True)
 class Table:
     """Table of tracker poses, as read from a CSV file. `devices` maps each role to rows (N, 8) of t, x, y, z, qw, qx,
-    qy, qz in the order of time. `began` is the time that was subtracted from all times t [s]."""
+    qy, qz in the order of time. All times t are relative to the time `began` [s] in the file."""
 
     devices: dict[str, F64]
-    skipped: dict[str, int]  # key: unknown role; value: number of rows with this role, which are skipped
+    skipped: dict[str, int]  # maps each unknown role to the number of its rows, which are skipped
     began: float = 0.0
 
     def frames(self, start_ns: int = 0, roles: Sequence[str] = ROLES) -> list[TrackerFrame]:
@@ -43,13 +43,14 @@ class Table:
 
 
 def read_table(path: Path, start_ns: int = 0) -> list[TrackerFrame]:
-    """Read a table as tracker frames, one per sample of the head. `sampled_ns` of a frame has the sample time of each
-    device."""
+    """Read a table of tracker poses as tracker frames, one per head sample; `sampled_ns` holds each device's sample
+    time."""
     return read_devices(path).frames(start_ns)
 
 
 def read_devices(path: Path) -> Table:
-    """Read a table's samples of each device. Rows of unknown roles are skipped and reported by a line on stderr."""
+    """Read the samples of each device in a table of tracker poses. Rows of unknown roles are skipped and reported by a
+    line on stderr."""
     devices, skipped = _rows(path)
     if skipped:
         names = ", ".join(f"'{role}' ({n} rows)" for role, n in skipped.items())
@@ -60,7 +61,7 @@ def read_devices(path: Path) -> Table:
 
 
 def is_table(path: Path) -> bool:
-    """Whether the first line of a file is that of a table of tracker poses."""
+    """Whether the file `path` is a table of tracker poses, by its first line."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as handle:
             return tuple(next(csv.reader(handle), [])) == COLUMNS
@@ -69,8 +70,8 @@ def is_table(path: Path) -> bool:
 
 
 def read_footfalls(path: Path, began: float = 0.0) -> tuple[F64, F64]:
-    """Read a CSV table with the columns t and foot. Return the sorted times at which the left and the right foot touch
-    the floor [s]."""
+    """Read a CSV table of footfalls with the columns t and foot. Return the sorted times at which the left and the
+    right foot touch the floor [s]."""
     out: dict[str, list[float]] = {foot: [] for foot in FEET}
     for number, row in enumerate(_lines(path), 1):
         if number == 1:
@@ -115,7 +116,7 @@ def _rows(path: Path) -> tuple[dict[str, F64], dict[str, int]]:
 
 
 def _from_zero(path: Path, devices: dict[str, F64], skipped: dict[str, int]) -> Table:
-    """Subtract the time of the first sample of the head from all times if it is large, such as a Unix time."""
+    """Subtract the time of the first head sample from all times in a table if this time is large (a Unix time)."""
     first = float(devices["head"][0, 0])
     began = first if abs(first) > LONGEST_S else 0.0
     if began:

@@ -14,12 +14,12 @@ import numpy as np
 
 from mm_ros.body.messages import PACKAGE
 
-VERSION = 4  # version of the present message definitions
+VERSION = 4  # version of the present message definitions of mm_ros
 
 
 @dataclass(frozen=True)
 class Former:
-    until: int  # last version in which the message type `type` had this definition
+    until: int  # last version in which the message type `type` was defined like this
     type: str
     definition: str
     change: Callable[[Any], dict[str, Any]] = lambda message: {}
@@ -27,12 +27,12 @@ class Former:
 
 
 def engine_today(name: str) -> str:
-    """Return the present name of the engine that a recorded AvatarPose states."""
+    """Return the present name of the matching engine that a recorded AvatarPose states as `name`."""
     return "search" if name == "motion_matching" else name
 
 
 def _calibration_3(message: Any) -> dict[str, Any]:
-    """Calibrations before version 3 did not state uncertainties."""
+    """Return default uncertainties for a calibration older than version 3, which states none."""
     return {"head_height_sigma": 0.0, "floor_sigma": 0.0, "arm_span_sigma": 0.0, "note": ""}
 
 

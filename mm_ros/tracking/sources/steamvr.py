@@ -22,8 +22,7 @@ HUNG_S = 3.0  # time without an answer of the OpenVR process after which the use
 
 
 class SteamVrSource(Source):
-    """Reads the poses of SteamVR's devices from the OpenVR process, which `command` replaces by another one in
-    tests."""
+    """Reads poses of SteamVR's devices from the OpenVR process, which `command` replaces by another one in tests."""
 
     own_clock = True
     hand_pose = "steamvr_raw"
