@@ -26,11 +26,11 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Explanation:
-    at: float  # time of the search [s] after the start of the recording
+    at: float  # time of the explained search after the start of the recording [s]
     match: Match
     winner: Candidate
     runners_up: tuple[Candidate, ...]
-    current: Candidate | None  # the frame that would be played if no search had run
+    current: Candidate | None  # the frame that would be played without this search
     query: dict[str, list[float]]
 
 

@@ -1,7 +1,7 @@
 """Times at which the feet touch down or stand still, and how well the avatar's feet agree with the user's feet.
 
 A touchdown is the moment when the speed of a foot falls below LANDED_SPEED, after the foot was faster than SWING_SPEED
-and moved by LIFTED_M or more from its last stance. The velocity of a foot is averaged over SMOOTHED_S seconds.
+and moved by LIFTED_M or more from its last stance. The speed of a foot is measured over SMOOTHED_S seconds.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ Landings = tuple[F64, F64]  # the sorted times [s] of the touchdowns of the left
 
 @dataclass(frozen=True)
 class Feet:
-    """Motion of two feet. `still` (F, 2) is 1 for a still foot, 0 for a moving foot and NaN if the motion of the foot
-    is unknown. `landings` holds the times of the touchdowns, or None if the touchdowns are unknown."""
+    """Motion of the left and the right foot over time. `still` (F, 2) is 1 for a still foot, 0 for a moving foot and
+    NaN if the motion of the foot is unknown. `landings` holds the times of the touchdowns, or None if the touchdowns
+    are unknown."""
 
     still: F64 | None
     landings: Landings | None
@@ -53,7 +54,7 @@ def smoothed_speed(points: F64, dt: float) -> F64:
 def touchdowns(points: F64, speeds: F64, dt: float) -> F64:
     """Return the times [s] at which a foot touches down, interpolated between the frames."""
     out: list[float] = []
-    stood: F64 | None = None  # position of the foot in its last stance
+    stood: F64 | None = None  # position of the foot when it last stood
     swings, farthest = False, 0.0
     for i, speed in enumerate(speeds.tolist()):
         if not np.isfinite(speed) or not np.isfinite(points[i]).all():
@@ -117,7 +118,7 @@ def chance(user: Feet, other: Feet, seconds: float, dt: float) -> dict[str, floa
 
 def figures(counts: dict[str, float], delays: F64) -> dict[str, float]:
     """Compute the metrics of the feet from the counts and delays that `agreement` returns for one or more clips.
-    Metrics of the feet for which there are no samples are left out."""
+    Metrics without samples are left out."""
     c, out = counts, dict[str, float]()
     if c.get("still") and c.get("moving"):
         out["contact_agreement"] = (c["still_too"] / c["still"] + c["moving_too"] / c["moving"]) / 2

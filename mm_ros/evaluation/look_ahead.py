@@ -21,8 +21,8 @@ STANDING = "standing_ahead_m"  # the farthest predicted displacement [m] of a us
 
 
 def values(r: ChainResult, trackers: TrackerTrack, times: F64, hips: F64, dt: float) -> dict[str, F64]:
-    """Return the errors of the predicted path for each metric. `hips` (F, 2) holds the true positions of the hips on
-    the floor every `dt` seconds; `times` holds the times [s] of the samples."""
+    """Return the values of all metrics of the prediction of the user's path. `hips` (F, 2) holds the true positions of
+    the hips on the floor every `dt` seconds; `times` holds the times [s] of the samples."""
     own: F64 = np.arange(len(hips), dtype=np.float64) * dt
     out: dict[str, F64] = {}
     for seconds, error, raw in zip(HORIZON_S, ERRORS, RAW_ERRORS, strict=True):
@@ -48,7 +48,7 @@ def predicted_position(r: ChainResult, seconds: float) -> F64:
 
 
 def standing(hips: F64, dt: float) -> NDArray[np.bool_]:
-    """Return for each frame (F,) whether the user stands; False in the first and last STANDING_S of a clip."""
+    """Return for each frame (F,) whether the user stands; False in the first and last STANDING_S seconds of a clip."""
     reach = round(STANDING_S / dt)
     out = np.zeros(len(hips), bool)
     inner = slice(reach, len(hips) - reach)

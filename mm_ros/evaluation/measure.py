@@ -1,4 +1,4 @@
-"""Computes the metrics of the avatar in one clip. `pooled` summarizes the metrics of many clips."""
+"""Computes the metrics of the avatar in one clip; the function `pooled` summarizes the metrics of many clips."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ VALUES = (
 )  # fmt: skip
 # A metric in NUMBERS has one number per clip; the table shows the mean over clips, weighted by duration.
 NUMBERS = ("skate_ratio", "jitter", "jumps_per_s", "pops_per_min")
-# Each entry of COUNTED names two counts; the value of the metric is the first count divided by the second.
+# Metrics that are a ratio of two counts: name of the metric, count in the numerator, count in the denominator.
 COUNTED = {
     "wrist_limit_share": ("wrist_limit", "wrists"),
     "reach_share": ("in_reach", "wrists"),
@@ -49,7 +49,8 @@ WITH_INTERVAL: tuple[tuple[str, str | None], ...] = (
     ("steps_per_minute", None), ("phantom_steps_per_minute", None), ("skate_ratio", None),
 )  # fmt: skip
 DRAWS, FEWEST = 400, 5  # number of bootstrap samples, and minimum number of recordings for a confidence interval
-# NEEDS maps a metric to the reference data from which it is computed. Without reference data, the metric is null.
+# For each metric, the reference data from which it is computed; without these data, the metric is null in the JSON
+# file.
 NEEDS = {
     **dict.fromkeys(("wrist_bend_deg", "wrist_limit_share", "reach_share", "solver_reach_share", "hand_error_all_m"),
                     "tracked controllers"),
@@ -66,7 +67,7 @@ NEEDS = {
 }  # fmt: skip
 UPRIGHT_DEG = 30.0
 WRIST_AT_LIMIT = 0.99  # A wrist that is bent by more than 99 % of its limit counts as being at the limit.
-FROZEN_S = 0.1  # A device that repeats its pose for 0.1 s counts as frozen.
+FROZEN_S = 0.1  # A tracked device that repeats its pose for 0.1 s counts as frozen.
 FRAME_VALUES = (
     "predicted_facing_error_deg", "predicted_facing_error_root_deg", "facing_error_deg", "facing_error_root_deg",
     "predicted_facing_error_pelvis_deg", "facing_error_pelvis_deg",
@@ -82,11 +83,11 @@ class Measured:
     seconds: float
     values: dict[str, F64] = field(default_factory=dict)
     numbers: dict[str, float] = field(default_factory=dict)
-    by_frame: dict[str, F64] = field(default_factory=dict)  # maps the name of a metric to the metric's values at 60 Hz
-    counts: dict[str, float] = field(default_factory=dict)  # numbers of samples and events in a clip, added over clips
+    by_frame: dict[str, F64] = field(default_factory=dict)  # maps the name of a metric to its values at 60 Hz
+    counts: dict[str, float] = field(default_factory=dict)  # numbers of samples and events, by name
     delays: F64 = field(default_factory=lambda: np.zeros(0))  # delays [s] of the avatar's touchdowns after the user's
-    offsets: dict[str, Offset] = field(default_factory=dict)  # offset between each body tracker and its joint
-    feet: tuple[Feet, Feet] | None = None  # motion of the user's feet and of the avatar's feet
+    offsets: dict[str, Offset] = field(default_factory=dict)  # offset from each body tracker to its joint
+    feet: tuple[Feet, Feet] | None = None  # motion of the user's feet (first) and of the avatar's feet (second)
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ class Truth:
 
     positions: F64  # (F, J, 3)
     rotations: F64  # (F, J, 4)
-    root_yaw: F64  # (F,) yaw of the root of the true body [rad]
+    root_yaw: F64  # (F,) yaw of the root joint of the user's true body [rad]
     contacts: NDArray[np.bool_]  # (F, 2)
 
     @property
@@ -122,7 +123,7 @@ def at_60(track: PoseTrack, times: F64, wanted: F64) -> tuple[F64, F64, NDArray[
 
 
 def of_body(positions: F64, contacts: Any, seconds: float, pop_limit: float) -> Measured:
-    """Compute the metrics of feet and smoothness, which need no true poses."""
+    """Compute the metrics of the avatar's feet and smoothness, which need no true poses of the user."""
     out = Measured(seconds)
     out.values["stance_drift_m"] = m.stance_drift_m(positions, contacts, DT)
     out.values["stance_twist_deg"] = m.stance_twist_deg(positions, contacts, DT)
@@ -137,8 +138,7 @@ def of_body(positions: F64, contacts: Any, seconds: float, pop_limit: float) -> 
 def of_chain(
     result: ChainResult, trackers: Any, truth: Truth | None, pop_limit: float, known: Known = NOTHING_KNOWN
 ) -> Measured:
-    """Compute all metrics of one run of the avatar. `trackers` holds the tracker samples for which `result` contains a
-    pose."""
+    """Compute all metrics of the avatar's poses `result`, one for each tracker sample in `trackers`."""
     times = (result.stamps_ns - result.stamps_ns[0]) * 1e-9
     frames = len(truth.positions) if truth is not None else int(times[-1] * RATE) + 1
     wanted = np.arange(frames) * DT
@@ -167,7 +167,7 @@ def of_chain(
 
 def of_chance(ours: Measured) -> Measured | None:
     """Compute how well the avatar's feet agree by chance with the user's feet, that is, after the user's feet are
-    shifted in time. Return None if the motion of the user's feet is unknown."""
+    shifted in time. If the motion of the user's feet is unknown, return None."""
     if ours.feet is None:
         return None
     return Measured(ours.seconds, counts=footfalls.chance(*ours.feet, ours.seconds, DT))
@@ -209,7 +209,7 @@ def of_estimate(result: ChainResult, truth: Truth | None, known: Known) -> Measu
 
 def user_feet(truth: Truth | None, known: Known, first_ns: int, frames: int) -> Feet:
     """Return the motion of the user's feet, from the true foot joints if they are recorded, else from the foot
-    trackers. Marked footfalls of the recording, if there are any, replace the detected touchdowns."""
+    trackers. If the recording has marked footfalls, they replace the detected touchdowns."""
     if truth is not None:
         feet = footfalls.feet_of(truth.positions[:frames, [LEFT_FOOT, RIGHT_FOOT]], DT)
     else:
@@ -240,7 +240,7 @@ def _against_truth(out: Measured, r: ChainResult, positions: F64, times: F64, wa
     out.by_frame["predicted_facing_error_deg"] = m.angle_error_deg(predicted, facing)
     out.by_frame["predicted_facing_error_root_deg"] = m.angle_error_deg(predicted, root_yaw)
     out.by_frame["facing_error_deg"] = m.angle_error_deg(ours, facing)
-    pelvis = m.facing_of_pelvis(true)  # for comparison with Fletcher 2023, which measures only the hips' facing
+    pelvis = m.facing_of_pelvis(true)  # Fletcher 2023 measures only the hips' facing
     out.by_frame["predicted_facing_error_pelvis_deg"] = m.angle_error_deg(predicted, pelvis)
     out.by_frame["facing_error_pelvis_deg"] = m.angle_error_deg(m.facing_of_pelvis(positions), pelvis)
     root = np.interp(wanted, times, np.unwrap(rot.yaw_of(r.pose.root[:, 3:])))
@@ -285,8 +285,8 @@ def _against_devices(
 
 
 def upright_yaw(pelvis: F64) -> F64:
-    """Return the yaw (F,) of the pelvis. The yaw is NaN in frames in which the pelvis is tilted by more than
-    UPRIGHT_DEG, because such a tilt also changes the yaw of a waist tracker."""
+    """Return the yaw (F,) of the pelvis, and NaN in frames in which the pelvis is tilted by more than UPRIGHT_DEG,
+    because a large tilt also changes the yaw of a waist tracker."""
     up = rot.rotate(pelvis, np.broadcast_to(np.array([0.0, 0.0, 1.0]), (len(pelvis), 3)))[:, 2]
     return np.where(up >= np.cos(np.radians(UPRIGHT_DEG)), rot.yaw_of(pelvis), np.nan)
 
@@ -303,7 +303,7 @@ def _yaw_error_deg(yaw: F64, user: F64, times: F64) -> F64:
 
 def _against_trackers(out: Measured, r: ChainResult, trackers: Any, arm: float | None) -> None:
     """Add to `out` the distances of headset and controllers from where the avatar would hold them; NaN for a lost
-    device. `arm` is the length of the user's arm [m]."""
+    device. The user's arms have the length `arm` [m]."""
     p, q = room(r.pose)
     seen = trackers.state != LOST
     at, turned = _carried(p[:, HEAD], q[:, HEAD], r.mounts[:, 0])
@@ -351,7 +351,7 @@ def frozen(trackers: Any, role: int) -> NDArray[np.bool_]:
     else:
         p, q = trackers.positions[:, role], trackers.rotations[:, role]
         same = np.concatenate([[False], (p[1:] == p[:-1]).all(1) & (q[1:] == q[:-1]).all(1)])
-    run = np.cumsum(~same)  # Consecutive samples with equal poses get one common number.
+    run = np.cumsum(~same)  # samples in a row with equal poses get the same number
     first, last = np.searchsorted(run, run, side="left"), np.searchsorted(run, run, side="right") - 1
     return np.asarray((trackers.stamps_ns[last] - trackers.stamps_ns[first]) * 1e-9 >= FROZEN_S)
 
@@ -373,7 +373,7 @@ def of_truth(truth: Truth, pop_limit: float) -> Measured:
 
 
 def pooled(parts: list[Measured]) -> dict[str, Any]:
-    """Return the summary of the metrics of all clips. Statistics of metrics with many values are computed from the
+    """Summarize the metrics of all clips. Statistics of metrics with many values are computed from the
     values of all clips; metrics with one number per clip are averaged, with the durations of the clips as weights."""
     out: dict[str, Any] = {}
     for name in VALUES:
@@ -404,8 +404,8 @@ def pooled(parts: list[Measured]) -> dict[str, Any]:
 
 
 def intervals(parts: list[Measured]) -> dict[str, list[float]]:
-    """Return the 95 % confidence interval [low, high] of each metric, by bootstrap over the recordings. No confidence
-    intervals are returned for fewer than 5 recordings."""
+    """Return the 95 % confidence interval [low, high] of each metric, by bootstrap over the recordings. For fewer than
+    5 recordings, the result is empty."""
     if len(parts) < FEWEST:
         return {}
     names = {name for name, _ in WITH_INTERVAL}

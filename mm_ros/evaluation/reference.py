@@ -1,7 +1,7 @@
 """Measured data about the user for the comparison with the avatar: body trackers, marked footfalls, length of the arm.
 
-A body tracker sits on a strap beside its joint. Therefore the constant offset between tracker and joint is computed
-from the first FITTED_S seconds of a recording, and removed before the comparison.
+Because a body tracker sits on a strap beside its joint, the constant offset between tracker and joint is computed from
+the first FITTED_S seconds of a recording, and removed before the comparison.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ ARM_OF_HEIGHT = 0.53 / 1.60
 
 @dataclass(frozen=True)
 class Device:
-    """Samples of a body tracker in world coordinates."""
+    """Samples of one body tracker in world coordinates."""
 
     stamps_ns: NDArray[np.int64]
     positions: F64
@@ -100,8 +100,8 @@ class Known:
 
 
 def fit_offset(p: F64, q: F64, joint_p: F64, joint_q: F64, times: F64) -> Offset | None:
-    """Fit the constant offset between a body tracker (`p`, `q`) and its joint on the first FITTED_S seconds. Return
-    None if there are fewer than FEWEST samples in these seconds."""
+    """Return the constant offset between a body tracker (`p`, `q`) and its joint in the first FITTED_S seconds, or None
+    if there are fewer than FEWEST samples in this time."""
     first = (times <= FITTED_S) & np.isfinite(p).all(1) & np.isfinite(q).all(1)
     if first.sum() < FEWEST:
         return None

@@ -20,7 +20,7 @@ from mm_ros.tracking.simulation import TrackerTrack
 
 @dataclass
 class PoseTrack:
-    """The avatar poses of F frames, stored as arrays."""
+    """Poses of the avatar in F frames, stored as arrays."""
 
     root: F64  # (F, 7)
     positions: F32  # (F, J, 3)
@@ -41,7 +41,7 @@ class PoseTrack:
 
 @dataclass
 class FeetTrack:
-    """The estimates of the user's feet in F frames, stored as arrays."""
+    """Estimates of the user's feet in F frames, stored as arrays."""
 
     ankles: F64  # (F, 2, 3)
     contact: F64  # (F, 2)
@@ -56,20 +56,20 @@ class ChainResult:
     desired_position: F64  # (F, 2) desired position
     desired_velocity: F64  # (F, 2)
     desired_yaw: F64  # (F,)
-    desired_ahead: F64  # (F, T, 2) positions of the desired trajectory at `desired_times`
+    desired_ahead: F64  # (F, T, 2) predicted positions of the user's hips at `desired_times`
     desired_times: F32  # (T,)
     height_ratio: F64  # (F,)
     matched: PoseTrack
     pose: PoseTrack
-    frame: NDArray[np.int64]  # (F,) index of the played frame in the database
+    frame: NDArray[np.int64]  # (F,) index in the database of the played frame
     reason: list[str]  # (F,) reason why a search has run in a frame, or "" without a search
     band: list[str]  # (F,)
     cost: F64  # (F,) NaN without a search
     continue_cost: F64  # (F,)
     added_lean_deg: F64  # (F,) lean that post-processing adds to the torso, so that the head reaches the headset
-    step_s: F64  # (F,) time that all stages together needed for a frame [s]
+    step_s: F64  # (F,) computing time of all stages of the avatar for a frame [s]
     mounts: F64  # (F, 3, 7) calibrated poses of headset and controllers relative to head and hands
-    feet: FeetTrack | None = None  # the user's feet as estimated from the trackers
+    feet: FeetTrack | None = None  # the user's feet, estimated from the trackers; None without estimate
 
     def __len__(self) -> int:
         return len(self.stamps_ns)
@@ -84,11 +84,11 @@ def run_chain(
     track: TrackerTrack, avatar: Avatar, facing: Any = None, warm: bool = True, sightings: Sequence[Sighting] = (),
     calibrations: Mapping[int, Calibration] | None = None,
 ) -> ChainResult:  # fmt: skip
-    """Run all stages of the avatar on all tracker samples. Tracker samples that a stage drops are not in the result.
+    """Run all stages of the avatar on the tracker samples `track`; the result leaves out samples that a stage drops.
 
-    The yaws `facing` (F,) [rad] replace the predicted facing. `sightings` holds camera landmarks; the avatar gets each
-    of them before the next tracker sample. `calibrations` maps the index of a tracker sample to the calibration that
-    takes effect before the sample.
+    If the yaws `facing` (F,) [rad] are given, they replace the predicted facing of the user. `sightings` holds camera
+    landmarks; the avatar gets each of them before the next tracker sample. `calibrations` maps the index of a tracker
+    sample to the calibration that takes effect before the sample.
     """
     if warm:
         avatar.warm_up()

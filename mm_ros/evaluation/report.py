@@ -75,8 +75,8 @@ _COLORS = ("#3b82f6", "#e0743a")
 
 
 def line_plot(title: str, series: Sequence[Any], names: Sequence[str], factor: float, height: int = 150) -> str:
-    """Return an SVG plot of one or more series over frames. If a series has very many frames, the plot shows the
-    maximum of each interval, so that it contains all peaks."""
+    """Return an SVG plot of one or more curves over the frames of a clip. If a series has very many frames, the plot
+    shows the maximum of each interval, so that it contains all peaks."""
     shown = [(np.asarray(s, np.float64) * factor, n) for s, n in zip(series, names, strict=True) if s is not None]
     if not shown:
         return ""
@@ -112,7 +112,7 @@ def _heat(outcomes: list[Outcome], cells: int = 120) -> str:
 
 def _worst(outcomes: list[Outcome]) -> str:
     """Return pictures of the moments with the largest facing and root errors: the true body (sand) beside the avatar
-    (blue). The moments in the pictures are at least 1 s apart."""
+    (blue). Any two pictures are of moments that are at least 1 s apart."""
     moments = []
     for k, o in enumerate(outcomes):
         if not o.kept or o.kept.get("truth") is None:

@@ -2,9 +2,10 @@
 
 Run for example `python -m mm_ros.evaluation.restless_users --first 1000 --users 30`.
 
-The users move like people in the CMU motion data, or like the synthetic user if the CMU motion data are missing. Body
-heights and headset positions on the head are random. Motion in which a simulated user stands still is cut out. The
-constants of tracking/standing.py were chosen with seeds 100 to 199, so an independent check must use other seeds.
+The users move like people in the CMU motion data, or like the synthetic user if the CMU motion data are missing. The
+users' heights and the positions of the headsets on their heads are random. Motion in which a user stands still is cut
+out. The constants of tracking/standing.py were chosen with seeds 100 to 199, so an independent check must use other
+seeds.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ from mm_ros.tracking.simulation import Simulation, TrackerTrack, simulate_clip
 RATE = 30.0
 STILL_M, LONGEST_STILL_S = 0.03, 2.0
 WARNED_SIGMA = 0.05  # If the uncertainty of the calibrated height is above 0.05 m, the user gets a warning.
-CLIP_S = 45.0  # duration of each clip of the synthetic user [s]
+CLIP_S = 45.0  # duration of the synthetic user's motion [s]
 
 
 @dataclass(frozen=True)
 class User:
     name: str
-    height: float  # height of the headset when the user stands upright [m]
+    height: float  # height of the headset when the simulated user stands upright [m]
     track: TrackerTrack
 
 

@@ -17,8 +17,8 @@ RATE = 30.0
 
 
 def write_motion(path: Path, figure: Figure, states: Sequence[RobotState]) -> int:
-    """Write the motion of a robot at 30 frames per second and return the number of frames. For each frame, the robot
-    state that is nearest in time is written."""
+    """Write the motion of a robot at 30 frames per second and return the number of frames. Each frame has the robot
+    state that is nearest in time."""
     times = np.array([s.stamp_ns for s in states]) * 1e-9
     wanted = np.arange(times[0], times[-1] + 1e-9, 1 / RATE)
     chosen = [states[i] for i in np.abs(times[None] - wanted[:, None]).argmin(axis=1)]

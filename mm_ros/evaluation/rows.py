@@ -15,9 +15,9 @@ class Row:
     change: tuple[tuple[str, str, object], ...] = ()  # (stage, setting, value)
     drag: bool = False
     asked_only: bool = False
-    camera: bool = False  # True if camera landmarks correct the facing of the avatar
-    true_facing: bool = False  # True if the user's true facing replaces the predicted one
-    true_feet: bool = False  # True if the user's true feet replace the estimated ones
+    camera: bool = False  # True if camera landmarks correct the avatar's facing in this row
+    true_facing: bool = False  # True if the user's true facing replaces the predicted facing
+    true_feet: bool = False  # True if the user's true feet replace the estimated feet
 
     @property
     def needs_truth(self) -> bool:
@@ -107,8 +107,8 @@ MEANINGS = {**{r.name: r.meaning for r in CHAIN_ROWS}, **DERIVED}
 
 
 def chosen(names: str) -> tuple[Row, ...]:
-    """Return the rows that a comma-separated list names, and the row `ours`. An empty list selects all rows that are
-    not marked `asked_only`."""
+    """Return the rows of the evaluation that the comma-separated list `names` names, and the row `ours`. An empty list
+    selects all rows that are not marked `asked_only`."""
     wanted = [n.strip() for n in names.split(",") if n.strip()]
     for name in wanted:
         if name not in ROW_NAMES:

@@ -1,4 +1,4 @@
-"""Evaluate clips and sessions for the avatar and all baselines, in parallel processes."""
+"""Measure the avatar and all baselines on clips and recorded sessions, in parallel processes."""
 
 from __future__ import annotations
 
@@ -64,11 +64,11 @@ class Task:
     simulation: Simulation
     pop_limit: float
     given: Clip | Session | Table
-    footfalls: Landings | None = None  # times [s] of the user's marked footfalls
-    feed_all: bool = False  # True if the avatar also gets the user's body trackers
-    hand_pose: str = ESTIMATED  # convention (docs/hand-poses.md) of controller poses in a CSV table
-    facing_by_hand_pose: bool = False  # True to evaluate the predicted facing for each convention of controller poses
-    keep: bool = False  # True to keep the poses of all frames for a report
+    footfalls: Landings | None = None  # times [s] at which the user's feet landed, marked by hand
+    feed_all: bool = False  # True if the avatar also uses the user's body trackers
+    hand_pose: str = ESTIMATED  # convention of controller poses in a CSV table (docs/hand-poses.md)
+    facing_by_hand_pose: bool = False  # True to measure the facing for each convention of controller poses
+    keep: bool = False  # True to keep the poses of all frames for the HTML report
     camera: LandmarkSimulation = COMMON
 
 
@@ -83,7 +83,7 @@ class Inputs(NamedTuple):
     """Input of the avatar's stages for one clip, session or table, and the true poses of the user."""
 
     track: TrackerTrack
-    calibration: Calibration  # the user's calibration at the start of the recording
+    calibration: Calibration  # calibration of the user at the start of the recording
     truth: Truth | None
     kinds: NDArray[np.int8]
     known: Known
@@ -99,7 +99,7 @@ class Outcome:
     kinds: NDArray[np.int8]
     hashes: dict[str, str]
     kept: dict[str, Any] = field(default_factory=dict)
-    facing: Errors = field(default_factory=dict)  # errors of the facing for each convention of controllers
+    facing: Errors = field(default_factory=dict)  # facing errors for each convention of controller poses
 
 
 def run_all(tasks: list[Task], jobs: int, tell: Callable[[str, int, int], None]) -> list[Outcome]:
@@ -120,7 +120,7 @@ def run_one(task: Task) -> Outcome:
     for row in task.rows:
         seen = sightings(task, track) if row.camera else []
         if (row.camera and not seen) or (row.needs_truth and truth is None):
-            continue  # Baselines are skipped if the recording lacks their camera landmarks or true poses.
+            continue  # the recording lacks the camera landmarks or true poses that the baseline needs
         avatar = make_avatar(row, task.settings, database, calibration)
         if row.true_feet and truth is not None:
             avatar.trajectory.steps = TrueFeetStage(avatar.trajectory.steps, truth, int(track.stamps_ns[0]))
@@ -282,7 +282,7 @@ def track_of_frames(f: list[TrackerFrame], repeated: list[NDArray[np.bool_]] | N
 @dataclass(frozen=True)
 class SessionTrack(TrackerTrack):
     frames: tuple[TrackerFrame, ...] = ()
-    repeated: NDArray[np.bool_] | None = None  # (F, R) True for a device that repeats its last pose without change
+    repeated: NDArray[np.bool_] | None = None  # (F, R) True for a device that repeats its last pose
 
     def frame(self, i: int) -> TrackerFrame:
         return self.frames[i]

@@ -14,7 +14,7 @@ from mm_ros.motion.database import MotionDatabase
 
 
 class StillStage:
-    """Replacement for MatcherStage with an equal method `step(Trajectory) → (AvatarPose, Match)`."""
+    """Baseline that replaces motion matching (MatcherStage) by a standing pose that follows the desired trajectory."""
 
     def __init__(self, database: MotionDatabase, scale: float = 1.0) -> None:
         self.database = database

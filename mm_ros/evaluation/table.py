@@ -7,7 +7,7 @@ from typing import Any
 from mm_ros.evaluation.look_ahead import SUFFIXES
 from mm_ros.evaluation.rows import ROW_NAMES
 
-# Each row describes a line of the printed table by metric, heading, factor, number of digits and statistic.
+# Lines of the printed table: metric, heading, factor, number of digits and statistic.
 COLUMNS = (
     ("predicted_facing_error_deg", "predicted facing °", 1, 1, "mean"),
     ("facing_error_deg", "facing °", 1, 1, "mean"),
@@ -71,7 +71,7 @@ def cell(row: dict[str, Any], column: tuple[str, str, float, int, str]) -> str:
 
 def lines(summary: dict[str, Any]) -> list[list[str]]:
     """Return the table of an evaluation: first the headings, then one line per metric. The table has one column for the
-    avatar and one for each baseline. The table leaves out metrics without a value."""
+    avatar and one for each baseline, and leaves out metrics without a value."""
     names = [n for n in ROW_NAMES if n in summary]
     body = [[c[1], *(cell(summary[n], c) for n in names)] for c in COLUMNS]
     return [["", *names], *(line for line in body if set(line[1:]) != {"–"})]
@@ -93,7 +93,7 @@ def interval_line(row: dict[str, Any]) -> str:
 
 def missing_line(missing: dict[str, str]) -> str:
     """Return one sentence that lists the metrics for which the recording lacks reference data, grouped by the missing
-    data. Return "" if no reference data are missing."""
+    data. If no reference data are missing, return ""."""
     groups: dict[str, list[str]] = {}
     for key, why in missing.items():
         groups.setdefault(why, []).append(key)
@@ -112,8 +112,8 @@ FED_IN = ("ours", "fused", "true_facing")
 
 
 def fletcher_lines(summary: dict[str, Any]) -> list[list[str]]:
-    """Return a table of the mean facing errors beside those of Fletcher 2023. The table is empty if neither the row
-    `fused` nor the row `true_facing` was evaluated."""
+    """Return a table that compares the mean errors of the facing with those of Fletcher 2023. The table is empty if
+    neither the row `fused` nor the row `true_facing` was evaluated."""
     if not any(n in summary for n in FED_IN[1:]):
         return []
     ours = [

@@ -13,11 +13,11 @@ from mm_ros.evaluation.measure import DT, Truth
 from mm_ros.motion.contacts import central_difference
 from mm_ros.steps.estimator import StepEstimate, StepStage
 
-SIGMA_M = 0.01  # assumed standard deviation of the true ankle positions [m]
+SIGMA_M = 0.01  # standard deviation that is stated for the true ankle positions [m]
 
 
 class TrueFeetStage(StepStage):
-    """Stage that returns the user's true feet instead of estimated ones. The path of the hips is still predicted."""
+    """Stage that returns the user's true feet instead of estimated ones, but still predicts the path of the hips."""
 
     def __init__(self, stage: StepStage, truth: Truth, first_ns: int) -> None:
         super().__init__(stage.settings, stage.calibration, stage.model)
@@ -31,7 +31,7 @@ class TrueFeetStage(StepStage):
             touchdown[np.clip(np.round(times / DT).astype(int), 0, len(ankles) - 1), side] = 1.0
         columns = (1.0 - moves)[..., None], touchdown[..., None], moves[..., None], ankles, velocities
         self._numbers = np.concatenate([*columns, np.full((len(ankles), 2, 1), SIGMA_M)], axis=2)
-        self._shown = -1  # index of the frame with true poses that was used last
+        self._shown = -1  # index of the last used frame with true poses
 
     def step(self, frame: TrackerFrame, facing: BodyOrientation | None = None) -> StepEstimate | None:
         estimate = super().step(frame, facing)

@@ -95,7 +95,7 @@ PELVIS, CHEST, HEAD_ROW, LEFT_SOLE, RIGHT_SOLE = range(5)
 class FollowSettings(Settings):
     method: str = setting(
         "follow",
-        "Method by which the robot follows the avatar. With `follow`, limbs get the directions of the avatar's limbs, and standing "
+        "Method by which the robot follows the avatar. With `follow`, limbs point as the avatar's limbs, and standing "
         "feet stay in place. With `decompose`, joint rotations are converted one by one (Karst 2023), relative to "
         "`urdf_t_pose` if it is set.",
         choices=("follow", "decompose"), live=False,

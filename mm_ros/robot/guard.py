@@ -31,7 +31,7 @@ BASE_JUMP_M, BASE_JUMP_RAD = 0.3, 0.5
 @dataclass(frozen=True)
 class GuardSettings(Settings):
     rate: float = setting(
-        50.0, "Rate of robot commands. The robot controllers SONIC and TWIST2 need 50 Hz.", "Hz", 10.0, 500.0, live=False
+        50.0, "Rate of robot commands. The controllers SONIC and TWIST2 need 50 Hz.", "Hz", 10.0, 500.0, live=False
     )
     ramp: float = setting(
         2.0, "Duration of the ramp from the robot's measured state to the avatar's pose. With a longer ramp, the robot "
@@ -48,7 +48,7 @@ class GuardSettings(Settings):
     )
     stale_after: float = setting(
         0.25, "The robot stops when the newest pose of the avatar or the newest state of the robot is older than this. "
-              "With a larger value, longer gaps between messages are tolerated.", "s", 0.02, 5.0
+              "A larger limit tolerates longer gaps between messages.", "s", 0.02, 5.0
     )
     largest_jump: float = setting(
         0.3, "The robot stops when a measured joint angle changes by more than this threshold between two messages. A "

@@ -22,10 +22,10 @@ SHORT = {"waist": "upper_chest", "neck": "head"}
 
 @dataclass(frozen=True)
 class Overrides:
-    """Corrections of a robot file, read from `robot.yaml`. `facing` is the yaw of the robot's front in the
-    axes of its base [rad]. `joints` maps each joint of the avatar to joints of the robot. `links` maps pelvis, chest
-    and head to the robot's links. `sole` has distances of the sole from the ankle [m], and `limits` has the lowest and
-    highest angle of joints [rad]."""
+    """Corrections of a robot file, read from `robot.yaml`. `facing` is the yaw of the robot's front in the axes of its
+    base [rad]. `joints` maps joints of the avatar to joints of the robot. `links` names the links of pelvis, chest and
+    head. `sole` has distances of the sole from the ankle [m], and `limits` has the lowest and highest angle of joints
+    [rad]."""
 
     facing: float | None = None
     joints: dict[str, tuple[str, ...]] = field(default_factory=dict)

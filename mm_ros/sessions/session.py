@@ -78,7 +78,7 @@ def input_topics(bag: Bag, avatar: str) -> dict[str, str]:
 
 
 def read_session(path: Path, avatar: str = "") -> Session:
-    """Read the session of the avatar in the namespace `avatar`, or, if `avatar` is empty, of the avatar named first."""
+    """Read the session of the avatar `avatar`, or, if `avatar` is empty, of the first avatar by alphabet."""
     bag = Bag(path)
     names = input_topics(bag, choose_avatar(bag, avatar))
     out, refused = Session([], name=path.name, damage=bag.damage, version=bag.version), list[str]()

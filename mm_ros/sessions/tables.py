@@ -43,8 +43,7 @@ class Table:
 
 
 def read_table(path: Path, start_ns: int = 0) -> list[TrackerFrame]:
-    """Read a table of tracker poses as tracker frames, one per head sample; `sampled_ns` holds each device's sample
-    time."""
+    """Read a table as tracker frames, one per head sample, with the sample time of each device in `sampled_ns`."""
     return read_devices(path).frames(start_ns)
 
 

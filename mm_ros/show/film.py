@@ -14,12 +14,12 @@ from mm_ros.body.skeleton import Skeleton
 from mm_ros.body.types import F64, AvatarPose
 from mm_ros.show.render import BODY, GHOST, Camera, Image, Shape, follow, render
 
-BESIDE_M = 1.1  # distance [m] between neighbouring bodies (actors) of a film
+BESIDE_M = 1.1  # distance [m] between two neighbouring bodies in a film
 
 
 @dataclass(frozen=True)
 class Actor:
-    """Body in a film, with one pose for each picture. A pose is None in pictures that do not show the body."""
+    """Body in a film: one pose for each picture, or None for pictures that do not show the body."""
 
     skeleton: Skeleton
     poses: Sequence[AvatarPose | None]
@@ -33,7 +33,7 @@ def film(
     bearing: float = -1.1,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Image]:
-    """Render the actors side by side; the camera smoothly follows the first actor."""
+    """Draw the bodies `actors` side by side; the camera smoothly follows the body `actors[0]`."""
     paths = np.array([_floor(actor) for actor in actors])
     target = _smoothed(paths[0])
     side = np.array([-np.sin(bearing), np.cos(bearing), 0.0])

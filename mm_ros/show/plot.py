@@ -15,8 +15,8 @@ COLUMNS, WIDTH, HEIGHT = 4, 260, 110
 
 
 def write_plot(path: str | Path, names: Sequence[str], samples: Sequence[tuple[float, Any]]) -> None:
-    """Write a picture with one small plot for each joint: the commanded angle [rad] over time [s]. `samples` are pairs
-    of a time [s] and a command."""
+    """Write a picture with one small plot for each joint: the commanded angle [rad] over time [s]. Each of `samples` is
+    a time [s] and the command at this time."""
     try:
         from PIL import Image, ImageDraw
     except ImportError:

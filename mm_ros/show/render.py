@@ -1,4 +1,4 @@
-"""Software renderer for bodies: triangles on a floor with a soft shadow.
+"""Software renderer, which draws bodies as triangles on a floor with a soft shadow.
 
 Pictures of the demo without a browser, of the reports and of the docs are drawn by this renderer. `write_gif` and
 `write_png` need the package pillow, which the extra `viewer` installs.
@@ -43,8 +43,8 @@ class Shape:
 
 @dataclass(frozen=True)
 class Camera:
-    """Camera at `eye` that looks at `target`, with the z axis of the world up. `fov` is the vertical field of view
-    [rad]."""
+    """Camera at `eye` that looks at `target`, with the z axis of the world up. The camera has the vertical field of
+    view `fov` [rad]."""
 
     eye: tuple[float, float, float]
     target: tuple[float, float, float]
@@ -95,7 +95,7 @@ def _shadow(shapes: Sequence[Shape]) -> tuple[F64, F64]:
     grid = np.zeros(size)
     for f, s in zip(flat, shapes, strict=True):
         _fill(grid, (f - corner) / SHADOW_CELL_M, s.faces)
-    for _ in range(2):  # Two box filters in sequence approximate a Gaussian blur of the shadow.
+    for _ in range(2):  # two box filters approximate a Gaussian blur of the shadow
         for axis in (0, 1):
             grid = np.mean([np.roll(grid, k, axis) for k in range(-SHADOW_BLUR, SHADOW_BLUR + 1)], axis=0)
     return grid, corner
@@ -211,8 +211,8 @@ def _shade(out: Any, i: int, j: int, nx: float, ny: float, nz: float, axes: Any,
 
 
 def write_gif(path: Path, frames: Sequence[Image], rate: float) -> None:
-    """Write a looping GIF film with `rate` pictures per second. The GIF file gets its final name when it is complete.
-    """
+    """Write a looping GIF film with `rate` pictures per second. The GIF file appears under its name when it is
+    complete."""
     if not frames:
         raise MmRosError(f"{path}: there are no frames to write")
     try:

@@ -35,8 +35,8 @@ Mesh = tuple[F64, NDArray[np.int64]]
 
 
 def link_meshes(figure: Figure) -> dict[str, Mesh]:
-    """Return vertices and triangles of each link in the axes of the link. A robot without geometry gets capsules
-    between its joints."""
+    """Return the mesh (vertices, triangles) of each link of a robot in the axes of the link. A robot without geometry
+    gets capsules between its joints."""
     robot, out, total = figure.robot, {}, 0
     for name, part in robot.parts.items():
         drawn = [s for s in part.shapes if not s.collision] or list(part.shapes)
@@ -47,7 +47,7 @@ def link_meshes(figure: Figure) -> dict[str, Mesh]:
     if total > MOST_TRIANGLES:
         out = {name: _thinned(m, MOST_TRIANGLES / total) for name, m in out.items()}
     shaped = sum(bool(part.shapes) for part in robot.parts.values())
-    return out if 2 * len(out) > shaped > 0 else _sticks(figure)  # If half of the meshes are missing, draw capsules.
+    return out if 2 * len(out) > shaped > 0 else _sticks(figure)  # capsules, if half of the meshes are missing
 
 
 def _joined(meshes: list[Mesh]) -> Mesh:
@@ -85,7 +85,7 @@ def _sticks(figure: Figure) -> dict[str, Mesh]:
 
 
 def shape_mesh(robot: Robot, shape: RobotShape) -> Mesh:
-    """Return vertices and triangles of a shape in the axes of its link."""
+    """Return the mesh (vertices, triangles) of a shape in the axes of its link."""
     if shape.kind == "mesh":
         vertices, faces = mesh_of(robot, shape.file)
         vertices = vertices * np.array(shape.size) if len(shape.size) == 3 else vertices
@@ -96,7 +96,7 @@ def shape_mesh(robot: Robot, shape: RobotShape) -> Mesh:
             [[0, 1, 3], [0, 3, 2], [4, 6, 7], [4, 7, 5], [0, 4, 5], [0, 5, 1], [2, 3, 7], [2, 7, 6], [0, 2, 6],
              [0, 6, 4], [1, 5, 7], [1, 7, 3]]
         )  # fmt: skip
-        vertices = vertices[faces.reshape(-1)]  # Each triangle has its own vertices, so edges of the box stay sharp.
+        vertices = vertices[faces.reshape(-1)]  # own vertices for each triangle make the edges of the box sharp
         faces = np.arange(36).reshape(-1, 3)
     else:
         radius = shape.size[0]
@@ -132,7 +132,7 @@ def _revolved(radius: float, half: float, flat: bool) -> Mesh:
 
 
 class RobotSkin:
-    """Meshes of a robot, which are drawn at given poses of its links."""
+    """Meshes of the links of a robot, which are drawn at the poses of the links."""
 
     def __init__(self, figure: Figure) -> None:
         self.meshes = link_meshes(figure)
@@ -176,7 +176,7 @@ def write_film(
     progress: Callable[..., None] | None = None, rate: float = 60.0,
 ) -> int:  # fmt: skip
     """Write a film (.mp4, .gif) of avatar and robot, or a picture (.png) of the middle frame, and return the number of
-    pictures. `rate` is the number of the given poses per second."""
+    pictures. `poses` and `states` have `rate` frames per second."""
     skin, place = RobotSkin(figure), LinkPoses(figure.robot)
     step = max(round(rate / FILM_RATE), 1)
     chosen = list(range(0, len(poses), step)) if path.suffix != ".png" else [len(poses) // 2]
@@ -185,8 +185,8 @@ def write_film(
     pictures = []
     for n, i in enumerate(chosen):
         root, base = poses[i].root, states[i].base
-        # In the film, the robot starts beside the avatar. Later the distance between avatar and robot changes, because
-        # the robot's path is scaled by the length of its legs.
+        # In the film, the robot starts beside the avatar, and the distance between both changes, because the robot's
+        # path is scaled by the length of its legs.
         beside = np.concatenate([base[:3] + shift, base[3:]])
         middle = (root[:2] + beside[:2]) / 2
         apart = float(np.linalg.norm(root[:2] - beside[:2]))

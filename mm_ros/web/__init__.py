@@ -1,1 +1,1 @@
-"""Access rules for every page that mm_ros serves."""
+"""Web pages that mm_ros serves: access rules of all pages, and the headset page."""

@@ -1,9 +1,9 @@
 """Access rules for every page that mm_ros serves: address, Host, Origin, token, and limits on what a page may send.
 
-A browser lets any web page open connections to this machine. Three checks of each request keep other pages out.
-The Host header must be an IP address or a name of this machine. Foreign names that an attacker's DNS server maps to
-this machine (DNS rebinding) are refused. The Origin header, if present, must be that of the page. The path of the
-request must begin with the page's secret random token.
+Browsers let any web page open connections to this machine, so each request is checked in three ways. The Host header of
+the request must be an IP address or a name of this machine. Foreign names that an attacker's DNS server maps to this
+machine (DNS rebinding) are refused. The Origin header of the request, if present, must be that of the page. The path of
+the request must begin with the page's secret random token.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def session_token(kept: Path | None = None) -> str:
 
 
 def _kept_token(path: Path) -> str:
-    """Return the token that a private file contains; the first call writes the file. The token is the same at each
+    """Return the page's token from the private file `path`, which the first call writes. The token is the same at each
     start, so that bookmarks of the page stay valid."""
     with suppress(OSError):
         known = path.read_text("ascii", "replace").strip()
@@ -97,8 +97,8 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 def address(host: str, port: int, token: str, scheme: str = "http") -> str:
-    """Return the web address that a user opens. If the server listens on all interfaces, return the address for
-    browsers on this machine."""
+    """Return the web address of a page, which a user opens in a browser. If the server listens on all interfaces,
+    return the address for browsers on this machine."""
     try:
         ip = ipaddress.ip_address(host)
     except ValueError:
@@ -119,8 +119,8 @@ def is_loopback(host: str) -> bool:
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits on the size and number of the messages that pages send. For comparison, the inspector page sends about 50
-    messages of 400 bytes per second while its camera moves."""
+    """Limits on the size and number of the messages that a web page may send to its server. For comparison, the
+    inspector page sends about 50 messages of 400 bytes per second while its camera moves."""
 
     message_bytes: int = 65_536
     messages_per_s: float = 300.0
@@ -130,8 +130,8 @@ class Limits:
 
 @dataclass
 class Access:
-    """Access rules of one server. The counter `refused` counts refused requests and messages by reason: host, origin,
-    token, clients, rate."""
+    """Access rules of one web server of mm_ros. The counter `refused` counts refused requests and messages by reason:
+    host, origin, token, clients, rate."""
 
     host: str = "127.0.0.1"
     token: str = field(default_factory=session_token)
@@ -141,9 +141,9 @@ class Access:
     def admit(
         self, path: str, hosts: Sequence[str], origins: Sequence[str], need_origin: bool = False
     ) -> tuple[str, str]:
-        """Check a request by its path, its Host headers and its Origin headers. Return (path without the token, "") if
-        the request is admitted, else ("", the reason in a sentence). `need_origin` is true for a WebSocket request,
-        because browsers always send an Origin header with a WebSocket request."""
+        """Check a request of a browser by its path, its Host headers and its Origin headers. Return (path without the
+        token, "") if the request is admitted, else ("", the reason in a sentence). `need_origin` is true for a
+        WebSocket request, because browsers always send an Origin header with a WebSocket request."""
         why = self.foreign(hosts, origins, need_origin)
         if why:
             return "", why
@@ -181,7 +181,7 @@ class Access:
 
 class PairingCode:
     """Pairing code of 6 digits that the user types once on a headset instead of the long token. All devices together
-    may try a code at most 5 times per minute and 30 times in total. Guessing the pairing code therefore succeeds with a
+    may try a code at most 5 times per minute and 30 times in total. With 30 tries, a code of 6 digits is guessed with a
     probability of at most 1 in 33 000."""
 
     TRIES_PER_MINUTE, TRIES = 5, 30

@@ -100,7 +100,7 @@ def run(paths: list[Path], limit: int, json_file: Path | None = None) -> dict[st
     except ImportError as error:
         raise MmRosError(f"{error.name} is not installed: {setup_command('bench')}") from error
     files = find_files(paths)[:limit]
-    ours_whole(files[0])  # The first call, which is not measured, compiles all functions.
+    ours_whole(files[0])  # The first call of the BVH reader compiles all functions, and is not measured.
     rows = [compare(f, slow=True) for f in files]
     total = {k: sum(r[k] for r in rows) for k in rows[0] if k.endswith("_s")}
     out = {

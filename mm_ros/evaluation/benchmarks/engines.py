@@ -38,8 +38,8 @@ class Contender:
 
 
 def contenders(base: AvatarSettings, effects: bool) -> list[Contender]:
-    """Return the settings of the three engines. If `effects` is true, also return variants with the search intervals
-    and blend half-lives of Szkaradek 2024."""
+    """Return the avatar's settings for the three matching engines (`search`, `learned`, `state_machine`). If `effects`
+    is true, also return variants with the search intervals and blend half-lives of Szkaradek 2024."""
     learned = replace(base, matcher=base.matcher.with_values(engine="learned"))
     out = [Contender("search", base), Contender("learned", learned)]
     loops = replace(base, matcher=base.matcher.with_values(engine="state_machine"))
@@ -153,13 +153,13 @@ def endurance(path: Path, model: str, minutes: float, noise: float) -> dict[str,
 
 def _grown(asked: tuple[str, Path, str]) -> float:
     """Return by how many MB the memory of the process grows when an engine is loaded and all data of the engine are
-    read. Libraries are loaded before the measurement, so that their memory is not counted."""
+    read. The memory of libraries is not counted."""
     from mm_ros.body.types import still_trajectory
     from mm_ros.matching.matcher import MatcherSettings
 
     engine, path, model = asked
     settings = MatcherSettings(engine=engine, model=model)
-    LearnedModel()  # The library onnxruntime is loaded before the measurement, so that its memory is not counted.
+    LearnedModel()  # loads the library onnxruntime, so that its memory is not counted
     MatcherStage(MatcherSettings(engine="learned"), LearnedModel().digest, learned=LearnedModel()).warm_up()
     before = _resident_mb()
     learned = load_learned(settings)

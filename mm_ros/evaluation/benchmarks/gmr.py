@@ -1,7 +1,7 @@
 """GMR (General Motion Retargeting) as a method of `mm_ros bench robot`, if GMR is installed.
 
-GMR has a hand-written table for each of its robots. GMR takes poses of the skeleton of the LAFAN1 data. Each joint of
-LAFAN1 differs from the joint of mm_ros by a constant rotation, which is computed from the T-poses.
+GMR has a hand-written table for each robot that it supports, and takes poses of the skeleton of the LAFAN1 data. The
+rotation between each joint of LAFAN1 and the same joint of mm_ros is constant, and is computed from the T-poses.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Plots the results of `mm_ros bench graph`."""
+"""Plots the latencies that `mm_ros bench graph` has measured."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ INTERVALS = (1.0, 0.2, 0.1, 0.05)
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a reproduced table: the variant, its measured values and its published value."""
+    """One line of a published table that is measured again: variant of the method, measured values, published value."""
 
     table: str
     variant: str
@@ -50,14 +50,14 @@ def figures(clips: Sequence[Clip], database: Path, settings: AvatarSettings, job
     }
 
 
-AS_RECORDED = BuildOptions(stooped=0.0)  # The databases of the papers contain no bent copies of clips.
+AS_RECORDED = BuildOptions(stooped=0.0)  # as in the papers, the database contains no bent copies of clips
 
 
 def run(
     training: Sequence[Clip], raw: Sequence[Clip], held_out: Sequence[Clip], folder: Path, jobs: int, tell: Progress
 ) -> list[Line]:
-    """Measure all variants in the tables of the papers. `training` holds the clips of the database, `raw` holds the
-    clips of `training` with an unfiltered root, and `held_out` holds the clips of the users."""
+    """Measure all variants of motion matching in the tables of the papers. `training` holds the clips of the database,
+    `raw` holds the clips of `training` with an unfiltered root, and `held_out` holds the clips of the users."""
     base = AvatarSettings()
     database = folder / "full.mmdb"
     write_database(build_database(list(training), options=AS_RECORDED), database)

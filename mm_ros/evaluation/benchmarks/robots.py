@@ -57,7 +57,7 @@ JOINTS = {
     "right arm": (RIGHT_UPPER_ARM, RIGHT_LOWER_ARM, RIGHT_HAND),
 }
 TOES = (LEFT_TOES, RIGHT_TOES)
-# The measured quantities with their units, in the order of the printed table.
+# Quantities that are measured for each robot, with units, in the order of the printed table.
 ROWS = {
     "leg_direction_deg": "°", "arm_direction_deg": "°", "ankle_error_cm": "cm", "wrist_error_cm": "cm",
     "leg_limit_percent": "%", "arm_limit_percent": "%", "beyond_limits": "", "jumps_per_min": "1/min",
@@ -69,7 +69,7 @@ ROWS = {
 
 @dataclass(frozen=True)
 class Walk:
-    """The poses of an avatar at 60 Hz, which robots are to follow."""
+    """Motion for the robots of the benchmark to follow: poses of an avatar at 60 Hz."""
 
     name: str
     skeleton: Skeleton
@@ -161,7 +161,7 @@ def measure(
 
 def _limb(figure: Figure, name: str, links: Sequence[dict[str, F64]], avatar: Sequence[Any]) -> tuple[float, float]:
     """Return the mean angle [deg] between a limb of the robot and that of the avatar. Also return the mean distance [m]
-    of the ends of both limbs after the avatar's limb is scaled to the length of the robot's limb."""
+    between the ends of the robot's limb and of the avatar's limb, scaled to the same length."""
     limb, joints = figure.limbs[name], JOINTS[name]
     root = figure.in_link(limb.upper, limb.root)
     middle, low = figure.in_link(limb.upper, limb.bend), figure.in_link(limb.lower, limb.bend)

@@ -59,7 +59,7 @@ def measure(case: Case, stream_name: str, rounds: int, others: bool, pace: float
     times: dict[str, list[F32]] = {c.name: [] for c in contenders}
     frames: dict[str, I64] = {}
     asked = {c.name: _which(c, stream) for c in contenders}
-    for turn in range(rounds + 1):  # Round 0 of the benchmark is a warm-up that is not counted.
+    for turn in range(rounds + 1):  # Round 0 of the search benchmark is a warm-up and is not counted.
         for contender in contenders:
             took, found = contender.run(stream, asked[contender.name])
             frames[contender.name] = found
@@ -82,8 +82,8 @@ def _which(contender: Contender, stream: Stream) -> I64:
 def _figures(
     contender: Contender, times: list[F32], frames: I64, asked: I64, engine: Engine, case: Case, stream: Stream
 ) -> dict[str, float]:
-    """Compute the benchmark results of one search method. The time of a query is its median over all rounds, so that
-    other load on the machine does not affect the 99th percentile over the queries."""
+    """Compute the times and errors of one search method in the benchmark. The time of a query is its median over all
+    rounds, so that other load on the machine does not affect the 99th percentile over the queries."""
     typical = np.median(times, axis=0)
     exact = engine.search_batch(stream.queries[asked], case.weights)[1].astype(np.float64)
     best = np.minimum(exact, stream.bounds[asked])

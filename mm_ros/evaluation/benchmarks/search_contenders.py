@@ -107,8 +107,8 @@ def _timed(ask: Callable[[F32, float], int]) -> Run:
 
 
 def peers(case: Case, say: Callable[[str], None]) -> list[Contender]:
-    """Return the search methods of all installed libraries. The feature columns are scaled by their weights, because
-    most libraries compute only Euclidean distances."""
+    """Return the nearest-neighbour searches of all installed libraries, for comparison. The feature columns are scaled
+    by their weights, because most libraries compute only Euclidean distances."""
     stops = np.maximum(case.stops - 60, case.starts)
     frames = np.concatenate([np.arange(a, b) for a, b in zip(case.starts, stops, strict=True)])
     scale = np.sqrt(case.weights)

@@ -26,8 +26,8 @@ from mm_ros.search.interface import I64
 SIZES = {"small": 18_120, "medium": 28_271, "large": 500_000}
 RATE = 60.0
 ENDS_EXCLUDED = 60
-EVERY = 10  # number of frames from one search to the next
-TRAJECTORY = 12  # The first 12 columns of the default feature layout describe the desired trajectory.
+EVERY = 10  # the simulated avatar searches every 10 frames
+TRAJECTORY = 12  # number of features of the desired trajectory, which come first in the default feature layout
 PROCEDURAL = "procedural"
 # Every 7th clip of a person is not in the database; the desired trajectories are made from the clips that are left out.
 _HELD_OUT = 7
@@ -62,8 +62,8 @@ class Case:
 
 
 def motion_features(progress: Progress) -> dict[str, F32]:
-    """Return the raw features of each CMU clip by the name of the clip; names of mirrored clips end in '~'. The raw
-    features are stored in the cache folder. If the CMU motion data are missing, procedural clips are used."""
+    """Return the raw features of each CMU clip by the name of the clip; names of mirrored clips end in '~'. The
+    features are stored in the cache folder. Without CMU motion data, procedural clips are used."""
     if not has_data():
         return _features_of(PROCEDURAL, make_clips(0), progress)
     path = writable_root() / "bench" / f"search-{_LAYOUT.hash}-{_VERSION}.npz"
@@ -88,8 +88,8 @@ def _features_of(name: str, clips: Sequence[Clip], progress: Progress) -> dict[s
 
 
 def make_case(rows: int, motion: dict[str, F32], seed: int = 7) -> Case:
-    """Make a database of `rows` frames. Clips are added in the order locomotion, mirrored locomotion, everyday motion,
-    mirrored everyday motion."""
+    """Make a database of `rows` frames for the search benchmark. Clips are added in the order locomotion, mirrored
+    locomotion, everyday motion, mirrored everyday motion."""
     walks = [n for n in motion if n.startswith(("cmu_locomotion", PROCEDURAL))]
     subject = [n for n in walks if ("69_" in n or n.startswith(PROCEDURAL)) and not n.endswith("~")]
     held = subject[::_HELD_OUT]
@@ -153,10 +153,10 @@ def _closed_loop(engine: Engine, case: Case, desired_rows: F32, every: int) -> S
 
 
 def stick_trajectories(frames: int, seed: int) -> F32:
-    """Return the features of the desired trajectories of a simulated joystick that moves at random. The desired
-    velocity and facing follow the joystick as critically damped springs."""
+    """Return the features of the desired trajectories of a simulated joystick that moves at random. Critically damped
+    springs smooth the desired velocity and facing."""
     rng = np.random.default_rng(seed)
-    y, dt = 4 * np.log(2) / 0.27 / 2, 1 / RATE  # The spring that smooths the velocity has a half-life of 0.27 s.
+    y, dt = 4 * np.log(2) / 0.27 / 2, 1 / RATE  # spring for the velocity with a half-life of 0.27 s
     velocity, acceleration, goal = np.zeros(2), np.zeros(2), np.zeros(2)
     yaw, turning, facing, left = 0.0, 0.0, 0.0, 0
     out = np.empty((frames, TRAJECTORY), np.float32)

@@ -1,6 +1,6 @@
 """Steer the avatar by scripted input of keys, stick and path, and measure how the avatar responds.
 
-Each run uses the stages of the ROS graph: input → desired trajectory → matcher → post-processing.
+Each run of the avatar uses the stages of the ROS graph: input → desired trajectory → matcher → post-processing.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from mm_ros.trajectory.joystick import JoystickSettings, JoystickStage
 from mm_ros.trajectory.path import PathSettings, PathStage
 
 RATE, DT = 60, 1 / 60
-AHEAD_S, AFTER_S = 2.5, 2.5  # duration [s] of a run before and after the change of the input
+AHEAD_S, AFTER_S = 2.5, 2.5  # duration [s] of a run before and after the scripted input changes
 TURNS_DEG, REPEATS = (45, 90, 180), 6
-OVERSHOOTS_DEG = 30.0  # Overshoot is measured after the heading error has first fallen below 30°.
+OVERSHOOTS_DEG = 30.0  # Overshoot of the heading is measured after its error has first fallen below 30°.
 FACING_DEG, STOPPED_M_S, STARTED = 5.0, 0.15, 0.9
 STEADY_S = 1.5  # The motion counts as steady 1.5 s after the last change of the input.
 GLIDE_M_S, GLIDES_S, MOVES_M_S = 0.2, 0.3, 0.5
 NEVER_S = AFTER_S
 PATH_SPEED = 1.2
 KEY_S = 1.0  # The avatar is assumed to reach a key point of a path at most 1 s early or late.
-SPEED_BANDS = np.array([0.2, 0.7, 1.6, 3.0])  # limits [m/s] of the speed ranges in which pops (jerks) are counted
+SPEED_BANDS = np.array([0.2, 0.7, 1.6, 3.0])  # limits of the speed ranges in which the avatar's jerks are counted [m/s]
 PATHS: dict[str, tuple[tuple[float, float], ...]] = {
     "square": ((0, 0), (4, 0), (4, 4), (0, 4), (0, 0)),
     "eight": ((0, 0), (2, 1.5), (4, 0), (6, -1.5), (8, 0), (6, 1.5), (4, 0), (2, -1.5), (0, 0)),
@@ -48,9 +48,9 @@ PATHS: dict[str, tuple[tuple[float, float], ...]] = {
 SPEEDS = ((0.8, 0.8, 1.2, 1.2, 1.2), (1.2, 1.0, 0.8, 0.8, 1.2, 1.2, 1.0, 1.0, 1.2), (1.2, 1.2))
 
 
-# Each variant of an engine has three times [s]: between searches, between forced searches, and until 99 % of a pose
-# offset has decayed. The variants except the last are those of Szkaradek 2024, table 5.2. The last variant differs from
-# "high search" only in the time between forced searches.
+# Each variant of a matching engine has three times [s]: between searches, between forced searches, and until 99 % of a
+# pose offset has decayed. All variants but "high search, forced at once" are those of Szkaradek 2024, table 5.2. The
+# variant "high search, forced at once" differs from "high search" only in the time between forced searches.
 VARIANTS = {
     "standard": (0.1, 0.1, 0.1), "no inertia": (0.1, 0.1, 0.0),
     "high search": (1.0, 1.0, 0.1), "low search": (0.01, 0.01, 0.01),
@@ -72,7 +72,7 @@ def variant(name: str, engine: str, model: str = "") -> tuple[MatcherSettings, P
 
 @dataclass(frozen=True)
 class Input:
-    """State of the joystick and its buttons at one time."""
+    """Scripted state of joystick and buttons at one time."""
 
     move: tuple[float, float] = (0.0, 0.0)
     gait: str = "walk"
@@ -122,8 +122,8 @@ def heading(angle: float) -> tuple[float, float]:
 
 
 def streams(seed: int = 0, repeats: int = REPEATS) -> list[Stream]:
-    """Return all scripted inputs. The seed determines the times of the changes, so that changes occur at different
-    moments of a step."""
+    """Return the scripted inputs for all runs of the benchmark. The seed determines the times of the changes, so that
+    changes occur at different moments of a step."""
     rng = np.random.default_rng(seed)
     out: list[Stream] = []
 
@@ -309,10 +309,10 @@ def ride_paths(rider: Rider) -> tuple[dict[str, Any], list[Ridden]]:
         rides.append(rider.walk(path))
         speed, asked = rides[-1].speed, np.linalg.norm(rides[-1].velocity, axis=1)
         for key, wanted, when in zip(PATHS[name][1:-1], own[1:-1], path.keys_when[1:-1], strict=True):
-            first = max(0, round((when - KEY_S) * RATE))  # Only near times count: a path can pass a key point twice.
+            first = max(0, round((when - KEY_S) * RATE))  # a path can pass a key point twice
             part = rides[-1].root[first : round((when + KEY_S) * RATE), :2]
             near = first + int(np.argmin(np.linalg.norm(part - key, axis=1)))
-            goal = float(asked[max(0, near - 12) : near + 12].mean())  # The desired speed varies, so use its mean.
+            goal = float(asked[max(0, near - 12) : near + 12].mean())  # mean of the varying desired speed
             errors.append(abs(float(speed[near]) / min(goal, wanted) - 1))
     all_of = np.concatenate(away)
     out = {"path_deviation_m": {"mean": float(all_of.mean()), "median": float(np.median(all_of)),
@@ -322,7 +322,7 @@ def ride_paths(rider: Rider) -> tuple[dict[str, Any], list[Ridden]]:
 
 
 def of_rides(rides: Sequence[Ridden], own: Reference) -> dict[str, Any]:
-    """Compute the metrics of feet and smoothness over all runs of an engine."""
+    """Compute the metrics of the avatar's feet and smoothness over all runs of a matching engine."""
     parts = []
     for r in rides:
         contacts = np.array([p.contacts for p in r.poses])
@@ -349,8 +349,8 @@ def of_rides(rides: Sequence[Ridden], own: Reference) -> dict[str, Any]:
 def bench(
     rider: Rider, scripted: Sequence[Stream], own: Reference, tell: Callable[[int, int], None] = lambda i, n: None
 ) -> dict[str, Any]:
-    """Steer the avatar by all scripted inputs with one engine. Return the median of each measured quantity over the
-    repeats, and the worst repeat under the name of the quantity with the ending `_worst`."""
+    """Steer the avatar by all scripted inputs with one matching engine. Return the median of each measured quantity
+    over the repeats, and the worst repeat under the name of the quantity with the ending `_worst`."""
     found: dict[str, list[float]] = {}
     rides = []
     for i, stream in enumerate(scripted):
@@ -366,8 +366,8 @@ def bench(
 
 @dataclass(frozen=True)
 class Reference:
-    """Measurements of the clips in the database, for comparison with the avatar. `pops_by_speed` holds the pops per
-    minute in each range of SPEED_BANDS."""
+    """Metrics of the clips in the database, for comparison with the avatar; `pops_by_speed` holds the jerks per minute
+    in each speed range of SPEED_BANDS."""
 
     numbers: dict[str, float]
     pop_limit: float  # joint acceleration [m/s²] above which a motion counts as a pop (a jerk)

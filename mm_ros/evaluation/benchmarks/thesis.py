@@ -1,4 +1,4 @@
-"""Two experiments of the thesis Ponton 2022, repeated with other motion data.
+"""Repeats two experiments of the thesis of Ponton (2022) with other motion data.
 
 The first experiment (figure 5.9) measures the mean distance between avatar and user with 100 %, 25 % and 10 % of the
 database; the thesis states 19, 22 and 27 cm. The second experiment (figure 5.10) counts the different poses in five
@@ -100,7 +100,7 @@ def replay(database: MotionDatabase, user: Clip, settings: AvatarSettings, accur
 
 
 def lines(result: dict[str, Any]) -> list[str]:
-    """Return the results of both experiments as lines of a text table."""
+    """Return the results of both experiments of the thesis as lines of a text table."""
     out = ["database    frames   alpha   root error   at clamp   poses   seconds   thesis"]
     for r in result["rows"]:
         share, accuracy = r["share"], r["position_accuracy_m"]

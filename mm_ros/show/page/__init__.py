@@ -1,2 +1,2 @@
-"""Inspector page in the browser: scenes and panels made with the library viser. The node `ros/nodes/viewer.py` provides
-the data of the page."""
+"""Inspector page in the browser: scenes and panels made with the library viser. The node `viewer`
+(`ros/nodes/viewer.py`) passes the data of the avatars to the page."""

@@ -1,5 +1,5 @@
-"""Camera of each browser that shows the inspector page. The camera is turned by hand, follows the avatar, or is in the
-avatar's eyes (first person)."""
+"""Moves the camera of each browser that shows the inspector page. The camera is turned by hand, follows the avatar, or
+is in the avatar's eyes (first person)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Camera:
         self._lead_until = 0.0
         self._touched = 0.0
         self._last = time.monotonic()
-        self._fov = 0.0  # field of view [rad] before the first-person mode began; 0 in other modes
+        self._fov = 0.0  # field of view before the first-person mode [rad]; 0 in all other modes
 
     def move(self, scene: Any) -> None:
         now, camera, mode = time.monotonic(), self._client.camera, self._mode.value
@@ -50,7 +50,7 @@ class Camera:
 
     def _follow(self, camera: Any, goal: Any, dt: float, now: float) -> None:
         offset = np.asarray(camera.position) - np.asarray(camera.look_at)
-        if self._sent_offset is None:  # The browser first reports its own default camera pose, which is ignored.
+        if self._sent_offset is None:  # ignore the browser's default camera pose
             self._lead(goal, self._offset)
         elif self._target is None:
             self._target, self._sent_offset = goal, offset
@@ -86,6 +86,7 @@ class Camera:
         self._lead(np.array([*scene.root[:2], TARGET_HEIGHT_M]), self._offset)
 
     def _lead(self, target: Any, offset: Any) -> None:
-        """Set the camera's pose. Poses that the browser reports are ignored until one of them agrees with this pose."""
+        """Set the browser's camera pose, and ignore poses that the browser reports until one agrees with the set
+        pose."""
         self._target, self._sent_offset, self._lead_until = target, offset, time.monotonic() + ECHO_S
         self._aim(target + offset, target)

@@ -21,16 +21,16 @@ ABOVE_FLOOR_M = 0.012
 
 @dataclass
 class FeatureVectors:
-    """Features of motion matching as vectors in the axes of the root."""
+    """Features of motion matching as vectors in the axes of the avatar's root."""
 
-    positions: dict[float, F64] = field(default_factory=dict)  # time from now [s] → future position of the root
+    positions: dict[float, F64] = field(default_factory=dict)  # maps a time from now [s] to the root's position
     directions: dict[float, F64] = field(default_factory=dict)
     joints: dict[str, F64] = field(default_factory=dict)  # joint → position
     velocities: dict[str, F64] = field(default_factory=dict)  # joint → m/s
 
     def path(self, root: F64) -> tuple[F64, F64]:
-        """Return positions and facing directions of the root in the world, two arrays (N + 1, 3). Row 0 of both arrays
-        is the present; the other rows are future times."""
+        """Return positions and facing directions of the root in the world, two arrays (N + 1, 3). Row 0 of each array
+        is the present, and rows 1 to N are the future times."""
         times = sorted(self.positions)
         places = np.array([np.zeros(3), *(self.positions[t] for t in times)])
         ways = np.array([(1.0, 0.0, 0.0), *(self.directions.get(t, (0.0, 0.0, 0.0)) for t in times)])
@@ -38,8 +38,8 @@ class FeatureVectors:
 
     def segments(self, root: F64, room_joints: F64) -> tuple[F64, F64]:
         """Return two arrays (N, 2, 3) of lines in the world: from the root to each joint, and the motion of each joint
-        in 0.2 s at its velocity. A velocity line starts at the position feature of its joint. If the joint has no
-        position feature, its velocity line starts at the avatar's joint in `room_joints`."""
+        in 0.2 s at its velocity. The motion of a joint starts at its position feature, or, if the features do not
+        contain its position, at the avatar's joint in `room_joints`."""
         places = {joint: root[:3] + rot.rotate(root[3:], v) for joint, v in self.joints.items()}
         start = root[:3] * (1, 1, 0) + np.array([0, 0, ABOVE_FLOOR_M])
         lines = np.array([(start, p) for p in places.values()]).reshape(-1, 2, 3)
@@ -49,8 +49,8 @@ class FeatureVectors:
 
 
 def feature_vectors(names: Sequence[str], values: Sequence[float]) -> FeatureVectors:
-    """Sort feature values in physical units into vectors by their names. Features that are no position, direction or
-    velocity are ignored."""
+    """Convert the numbers of a feature vector in physical units to positions, directions and velocities by their names;
+    all other features are ignored."""
     out = FeatureVectors()
     for name, value in zip(names, values, strict=False):
         found = _NAME.match(name)

@@ -1,7 +1,7 @@
 """Test client of the inspector page, which receives all messages without drawing them, to measure the load of a viewer.
 
 `python -m mm_ros.show.page.listener PORT FILE` runs until Ctrl-C, and then writes statistics to FILE. The environment
-variable MM_ROS_PAGE_TOKEN provides the token of the page.
+variable MM_ROS_PAGE_TOKEN must contain the token of the inspector page.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ def listen(port: int) -> dict[str, float]:
             while True:
                 came.append((time.monotonic() - began, page.recv()))
                 size += len(came[-1][1])
-        except (KeyboardInterrupt, ConnectionClosed):  # The viewer may close the connection before this client ends.
+        except (KeyboardInterrupt, ConnectionClosed):  # the viewer may end first
             pass
     last = came[-1][0]
-    # Only messages of the last RECENT_S seconds are counted, because the viewer sends large meshes at the start.
+    # Rates are those of the last RECENT_S seconds, because the viewer sends large meshes at the start.
     recent = [window for at, window in came if at > last - RECENT_S]
     frames = sum(BONE in window_text(w) for w in recent)
     return {
@@ -63,8 +63,8 @@ def listen(port: int) -> dict[str, float]:
 
 
 def window_text(window: bytes) -> bytes:
-    """Return the decompressed messages of one data block that viser sends. A data block of viser consists of two
-    lengths, compressed messages, and arrays."""
+    """Return the decompressed messages of one data block that viser sends. Such a block consists of two lengths,
+    compressed messages, and arrays."""
     import zstandard
 
     return bytes(zstandard.ZstdDecompressor().decompress(window[16:], int.from_bytes(window[:8], "little")))

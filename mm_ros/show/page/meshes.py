@@ -62,8 +62,8 @@ def headset() -> Mesh:
 
 
 def controller(side: float) -> Mesh:
-    """Return the mesh of a controller with grip and ring. `side` is +1 for the left controller and −1 for the right
-    one."""
+    """Return the mesh of a VR controller with grip and ring, of the left one if `side` is +1, of the right one if
+    −1."""
     grip = _straight((-0.05, 0.0, -0.0), (0.05, 0.0, 0.0), 0.018, 0.02)
     around = np.linspace(0, 2 * np.pi, 12)
     ring = [

@@ -57,7 +57,7 @@ class KnownFiles:
         return tuple(self._paths)
 
     def label(self, path: str) -> str:
-        """Return the label that the page shows for a file path. A path that is not yet a choice is added to the
+        """Return the label of the file `path` on the inspector page. A path that is not yet a choice is added to the
         choices, together with the files in its folder."""
         if path not in self._paths.values():
             self._add(path)
@@ -77,8 +77,8 @@ class KnownFiles:
 
 
 class Settings:
-    """Controls for all settings that can be changed while the nodes run. When the user changes a control, `send(node,
-    name, value)` is called."""
+    """Controls on the inspector page for all settings that can be changed while the nodes run. When the user changes a
+    setting, `send(node, name, value)` is called."""
 
     def __init__(self, gui: Any, tab: Any, send: Callable[[str, str, Any], None]):
         self._gui, self._tab, self._send = gui, tab, send
@@ -100,8 +100,8 @@ class Settings:
         self.note("_Waiting for the nodes …_")
 
     def add(self, node: str, place: int, fields: dict[str, tuple[Any, Spec]]) -> None:
-        """Add a folder with the controls of a node. `place` is the folder's position in the list of folders, and
-        `fields` has the present values of the settings."""
+        """Add a folder with the controls for the settings of a node to the page. `place` is the folder's position in
+        the list of folders, and `fields` has the present values of the settings."""
         if node in self._folders:
             return
         self.note("A change sets the node's ROS parameter at once.")
@@ -160,13 +160,13 @@ class Settings:
 
     def _changed(self, node: str, name: str, kind: type) -> Callable[[Any, Any], None]:
         def changed(event: Any, handle: Any) -> None:
-            if event.client is not None:  # `client` is None if the program, not a user, has set the value.
+            if event.client is not None:  # `client` is None if the value was not set by a user
                 self._send(node, name, kind(handle.value))
 
         return changed
 
     def show(self, node: str, name: str, value: Any) -> None:
-        """Show the present value of a node's parameter in its control."""
+        """Show the present value of a node's parameter on the inspector page."""
         handle = self._handles.get((node, name))
         if (node, name) in self._files:
             value = self._files[(node, name)].label(value)
@@ -197,7 +197,7 @@ def slider_step(low: float, high: float) -> float:
 
 
 class Plots:
-    """Plots of measured figures over the last PLOT_SECONDS seconds."""
+    """Plots on the inspector page of measured figures over the last PLOT_SECONDS seconds."""
 
     def __init__(self, gui: Any):
         from viser import uplot
@@ -234,8 +234,8 @@ class Plots:
 
 
 class Panel:
-    """Panel of the inspector page. The panel calls `do(action, …)` from the threads of viser, so the function `do` must
-    only queue the action."""
+    """Panel with tabs and buttons on the inspector page. The panel calls `do(action, …)` from the threads of viser, so
+    the function `do` must only queue the action."""
 
     def __init__(self, server: Any, do: Callable[..., None]):
         self._do = do

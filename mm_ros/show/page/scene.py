@@ -1,4 +1,4 @@
-"""Scene of one avatar on the inspector page."""
+"""The scene that the inspector page shows for one avatar."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ HIDDEN = ("matched", "features")
 
 
 def furnish(server: Any) -> None:
-    """Add the floor, the light and the initial camera to the scene."""
+    """Add the floor, the lights and the initial camera to the scene of the inspector page."""
     scene = server.scene
     scene.set_up_direction("+z")
     scene.add_grid(
@@ -65,7 +65,7 @@ def furnish(server: Any) -> None:
 
 
 class Body:
-    """Skin mesh of a body, moved by the joints of its skeleton."""
+    """Skin mesh of an avatar or a true body, moved by the joints of its skeleton."""
 
     def __init__(self, server: Any, path: str, skeleton: Skeleton, color: Color, opacity: float | None):
         self.skeleton = skeleton
@@ -79,7 +79,7 @@ class Body:
         self._positions, self._rotations = (np.full((len(skeleton), n), np.inf) for n in (3, 4))  # last values sent
 
     def show(self, positions: Any, rotations: Any) -> None:
-        """Send the poses of the bones that have moved since the last call."""
+        """Send the poses of those joints that have moved since the last call to the page."""
         moved = np.abs(positions - self._positions).max(1) > MOVED_M
         turned = np.abs(rotations - self._rotations).max(1) > TURNED
         self._positions[moved], self._rotations[turned] = positions[moved], rotations[turned]
@@ -167,7 +167,7 @@ class Trail:
 
 
 class AvatarScene:
-    """All layers of one avatar, below the scene node `/<name>`. Objects of the scene are created once and then moved.
+    """All objects of one avatar in the scene, below the scene node `/<name>`; they are created once and then moved.
     """
 
     def __init__(self, server: Any, name: str, index: int = 0):
@@ -193,7 +193,7 @@ class AvatarScene:
         self.root = np.zeros(3)
         self.head = np.array([0.0, 0.0, 1.6])
         self.head_wxyz = np.array([1.0, 0.0, 0.0, 0.0])
-        self.eyes: Any = None  # position and rotation of the headset; None while the headset is lost
+        self.eyes: Any = None  # position and rotation of the user's headset; None while the headset is lost
         self.root_pose = np.array([0.0, 0, 0, 1, 0, 0, 0])
         self._joints: Any = None
 
@@ -221,7 +221,7 @@ class AvatarScene:
         if known is not None and known.skeleton.hash == skeleton.hash:
             return
         color, opacity = {"body": (self._color, None), "truth": (GHOST, 0.75), "matched": (MATCHED, 0.35)}[layer]
-        # The new mesh replaces the old mesh under the same name, because viser 1.1 shows a white page if a skinned mesh
+        # The new skin mesh replaces the old one under its name, because viser 1.1 shows a white page if a skinned mesh
         # is removed.
         self._bodies[layer] = Body(self._server, f"/{self.name}/{layer}/skin", skeleton, color, opacity)
 
@@ -266,7 +266,7 @@ class AvatarScene:
                     mark.position = (x, y, z if mark is ball else 0.003)
 
     def robot(self, figure: Figure, poses: dict[str, Any]) -> None:
-        """Draw a robot whose links have the given poses."""
+        """Draw the robot that follows the avatar, with the poses `poses` of its links."""
         if self._robot is None:
             self._robot = RobotBody(self._server, f"/{self.name}/robot", figure)
         self._robot.show(poses)
@@ -327,8 +327,8 @@ class AvatarScene:
         known[0].points, known[1].points = lines, arrows
 
     def leave(self) -> None:
-        """Hide the avatar of a stopped graph. The objects of the hidden avatar are kept, because viser 1.1 cannot
-        remove a skinned mesh."""
+        """Hide the avatar because its ROS nodes have stopped. The objects of the hidden avatar are kept, because viser
+        1.1 cannot remove a skinned mesh."""
         self._root.visible = False
         self._trail.clear()
 

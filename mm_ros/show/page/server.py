@@ -1,8 +1,8 @@
 """Serve the inspector page with viser's web server, protected by the access rules of mm_ros.
 
-viser has no option for access rules. Therefore, while viser creates its server, this module replaces the function
-`serve` of the package websockets by its own. The replacement of `serve` was checked with viser 1.1, the version that
-pyproject.toml requires. If another version of viser does not call the replaced `serve`, no page is served.
+The library viser has no option for access rules, so this module replaces the function `serve` of the package websockets
+while viser creates its server. The replacement of `serve` was checked with viser 1.1, the version that pyproject.toml
+requires. If another version of viser does not call the replaced `serve`, no page is served.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _access: WeakKeyDictionary[Any, Access] = WeakKeyDictionary()  # server → its 
 
 
 def serve(host: str, port: int, access: Access | None = None) -> Any:
-    """Return a viser server, whose address `url_of` returns. `access` has the access rules; by default, the server has
-    a new token."""
+    """Return a viser server for the inspector page, whose address `url_of` returns. Without `access`, the access rules
+    are the default rules with a new token."""
     try:
         import viser
     except ImportError:
@@ -37,7 +37,7 @@ def serve(host: str, port: int, access: Access | None = None) -> Any:
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((host, port))  # If the port is taken, viser would silently use another port.
+            probe.bind((host, port))  # without this check, viser would use another port
         except OSError as error:
             where = f"{host}:{port} ({error.strerror})"
             raise MmRosError(f"cannot serve the page at {where}; choose another --host or --port") from None
@@ -57,33 +57,33 @@ def serve(host: str, port: int, access: Access | None = None) -> Any:
 
 
 def stop(server: Any) -> None:
-    """Stop the server, without the message that viser prints."""
+    """Stop the server of the inspector page, without the message that viser prints."""
     atexit.unregister(stop)
     with redirect_stdout(io.StringIO()):
         server.stop()
 
 
 def access_of(server: Any) -> Access:
-    """Return the access rules of a server that `serve` made."""
+    """Return the access rules of a page server that `serve` has made."""
     return _access[server]
 
 
 def url_of(server: Any) -> str:
-    """Return the address with the token of a server that `serve` made."""
+    """Return the address, with the token, of the page of a server that `serve` has made."""
     return address(server.get_host(), server.get_port(), access_of(server).token)
 
 
 @contextmanager
 def _guarded(access: Access) -> Iterator[list[str]]:
-    """Add the access rules to the server that viser creates in this context. The yielded list stays empty if viser did
-    not use the access rules."""
+    """Apply the access rules `access` to the server that viser creates in this context; the yielded list stays empty if
+    viser did not use them."""
     import rich
     from viser.infra import _infra
 
     real, served = _infra.websockets, list[str]()
     _infra.websockets = _Websockets(real, access, served)
     console = rich.get_console()
-    quiet, console.quiet = console.quiet, True  # viser must not print its address, which lacks the token.
+    quiet, console.quiet = console.quiet, True  # viser would print an address without the token
     try:
         yield served
     finally:
@@ -108,7 +108,7 @@ class _Websockets:
             "process_request": _judge(self._access, process_request),
             "create_connection": _connection_class(self._access),
             "max_size": self._access.limits.message_bytes,
-            "close_timeout": 1.0,  # A page that floods the server does not answer the closing handshake.
+            "close_timeout": 1.0,  # [s]; a page that floods the server does not answer
         }
         return serve(_limit(self._access, handler), host, port, **options | ours)
 
@@ -144,7 +144,7 @@ def _limit(access: Access, handler: Callable[[Any], Any]) -> Callable[[Any], Any
             await handler(connection)
         except ConnectionClosed:
             pass
-        except Exception:  # The decoding of a message may raise any exception.
+        except Exception:  # a malformed message may cause any exception
             await connection.close(1003, "message not understood")
         finally:
             live.discard(connection)
@@ -175,8 +175,8 @@ def _connection_class(access: Access) -> Any:
 
 
 def _is_taken(message: Any) -> bool:
-    """Return whether the inspector page may send a message of this kind. Messages that update a control may change only
-    the control's value."""
+    """Return whether the server accepts the message `message` from the inspector page. Messages that update a control
+    may only change its value."""
     import msgspec
 
     with suppress(msgspec.MsgspecError, RecursionError, AttributeError, TypeError):

@@ -17,7 +17,7 @@ Numbers = Sequence[float]
 
 @cache
 def swift(message: type) -> type:
-    """Return a subclass of a viser message class that is serialized faster."""
+    """Return a subclass of the viser message class `message` whose messages are serialized faster."""
     from viser.infra._messages import wire_field_names
 
     names = wire_field_names(message)
@@ -34,7 +34,7 @@ def swift(message: type) -> type:
 
 
 class Setters:
-    """Updates of the page through the documented setters of viser."""
+    """Moves the objects on the inspector page by the documented setters of viser."""
 
     def bone(self, mesh: Any, j: int, position: Numbers | None, wxyz: Numbers | None) -> None:
         if position is not None:
@@ -54,8 +54,8 @@ class Setters:
 
 
 class Swift(Setters):
-    """Updates of the page that bypass the setters of viser. The constructor of this class raises AttributeError or
-    ImportError if the version of viser is not supported."""
+    """Moves the objects on the inspector page faster, without the setters of viser. The constructor raises
+    AttributeError or ImportError if the version of viser is not supported."""
 
     def __init__(self, server: Any) -> None:
         from viser import _messages as m
@@ -86,7 +86,7 @@ class Swift(Setters):
 
 
 def mover(server: Any) -> Setters:
-    """Return the fastest kind of updates that the installed version of viser supports."""
+    """Return a `Swift` if the installed version of viser supports it, else the slower `Setters`."""
     try:
         return Swift(server)
     except (AttributeError, ImportError):

@@ -1,1 +1,1 @@
-"""The page for headset browsers (WebXR), and its server."""
+"""The headset page, which sends the poses of headset and controllers from a browser by WebXR, and its server."""

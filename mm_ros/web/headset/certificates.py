@@ -2,7 +2,7 @@
 (CA) and one for the server, which the CA signs.
 
 The private keys stay in the user's folder with mode 0600. The CA may sign only for names and addresses of local
-networks. Therefore a stolen key of the CA cannot be used against other connections of a device that trusts the CA.
+networks. A stolen key of the CA is useless against connections of a device that trusts the CA to any other address.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.base.files import config_folder
 from mm_ros.web.access import write_private
 
-# Number of days for which new certificates are valid. Apple's devices refuse certificates that are valid for more than
-# 825 days, and browsers refuse certificates of public authorities that are valid for more than 398 days.
+# New certificates of the headset page are valid for this number of days. Apple's devices refuse certificates that are
+# valid for more than 825 days, and browsers refuse certificates of public authorities that are valid for more than 398
+# days.
 DAYS = 397
 RENEW_DAYS = 30
 BACKDATED_S = 86_400  # New certificates are valid from one day ago on, because a headset's clock may be slow.
 LOCAL_NETWORKS = (
     "127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16", "100.64.0.0/10",
 )  # fmt: skip
-VIRTUAL = r"\d+: (lo|docker|br-|veth|virbr|lxc|cni|podman)"  # network interfaces that reach no other machine
+VIRTUAL = r"\d+: (lo|docker|br-|veth|virbr|lxc|cni|podman)"  # names of network interfaces that reach no other machine
 MOST_NAMES = 24
 FILES = ("ca.crt", "ca.key", "leaf.crt", "leaf.key", "token")
 
@@ -75,7 +76,7 @@ def addresses() -> list[str]:
         lines = [line for line in text.splitlines() if not re.match(VIRTUAL, line)]
         found = set(re.findall(r"inet (\d+\.\d+\.\d+\.\d+)", "\n".join(lines))) or found
     with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect(("10.255.255.255", 9))  # Connecting a UDP socket sends no packet, but selects the default route.
+        probe.connect(("10.255.255.255", 9))  # sends no packet, but selects the default route
         found.add(probe.getsockname()[0])
     return sorted(a for a in found if not a.startswith("127.") and is_local(a))
 
@@ -87,7 +88,7 @@ def is_local(text: str) -> bool:
 
 
 def certificates() -> Certificates:
-    """Return the certificates of the headset page, and make those that are missing. Certificates are renewed 30 days
+    """Return the certificates of the headset page, and make missing ones. Certificates are renewed 30 days
     before they expire, or when this machine has a new address."""
     here = folder()
     kept = Certificates(here / "ca.crt", here / "leaf.crt", here / "leaf.key")
@@ -96,8 +97,7 @@ def certificates() -> Certificates:
     if not has_authority:
         _make_authority(here)
     if not has_authority or not kept.key.is_file() or not _lasts(kept.leaf) or not wanted <= names_of(kept.leaf):
-        # The new certificate also contains the former addresses, so that it stays valid if a laptop returns to a former
-        # network.
+        # The certificate also contains former addresses, so that it stays valid after a return to a former network.
         before = sorted(names_of(kept.leaf) - wanted)[: MOST_NAMES - len(wanted)] if kept.leaf.is_file() else []
         _make_leaf(here, sorted({*wanted, *before}))
     for secret in (here / "ca.key", kept.key):
@@ -111,7 +111,7 @@ def names_of(certificate: Path) -> set[str]:
 
 
 def ends(certificate: Path) -> str:
-    """Return the date on which a certificate expires, as openssl prints it."""
+    """Return the date on which the certificate file `certificate` expires, as openssl prints it."""
     return _openssl("x509", "-in", str(certificate), "-noout", "-enddate").strip().removeprefix("notAfter=")
 
 

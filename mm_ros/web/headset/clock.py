@@ -16,7 +16,7 @@ class PageClock:
     between time stamps stay even."""
 
     def __init__(self) -> None:
-        self._pings: deque[tuple[int, int, float]] = deque()  # arrival time, round trip, clock offset of each ping [ns]
+        self._pings: deque[tuple[int, int, float]] = deque()  # per ping: arrival time, round trip, clock offset [ns]
         self._used: float | None = None
         self._used_ns = 0
         self._leads: deque[float] = deque(maxlen=LEADS)
@@ -38,7 +38,7 @@ class PageClock:
 
     @property
     def trip_ms(self) -> float:
-        """Shortest round trip of a ping in the last 10 s [ms]."""
+        """Shortest round trip of a message between server and headset page in the last 10 s [ms]."""
         return min((trip for _, trip, _ in self._pings), default=0) * 1e-6
 
     @property
@@ -47,8 +47,8 @@ class PageClock:
         return self._lead_ms
 
     def stamp_ns(self, time_ms: float, lead_ms: float, now_ns: int) -> int:
-        """Return the time stamp of a sample in CLOCK_MONOTONIC. The stamp is never in the future, and always later than
-        the previous stamp."""
+        """Convert the time of a headset sample from the page's clock to CLOCK_MONOTONIC, not in the future and later
+        than the previous stamp."""
         self._leads.append(lead_ms)
         self._until_lead -= 1
         if self._until_lead < 0:

@@ -1,7 +1,7 @@
 """Server of the headset page: serves the page and its WebSocket on one port, in its own thread.
 
 A page gets one pose for each drawn frame that it has reported, and at most two poses are on the way to the page.
-Therefore a slow page does not delay other pages, and no messages queue up.
+A slow page does not delay faster pages, because poses do not queue up.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ PAIRING_FILES = ("pair.js", "page.css")
 # Paths of the headset page that the server offers over Wi-Fi to requests without the token.
 PUBLIC = ("/", "/pair", "/ca.crt", *(f"/{name}" for name in PAIRING_FILES))
 LIMITS = Limits(message_bytes=wire.LONGEST_BYTES, messages_per_s=500.0, burst=1500.0, clients=16)
-MOST_BAD = 100  # A page is disconnected after this number of malformed messages.
+MOST_BAD = 100  # A headset page is disconnected after this number of malformed messages.
 # Maximum number of devices that ask for the pairing code at the same time, and of codes that one connection may send.
 PAIRING, MOST_CODES = 8, 10
 UNDER_WAY = 2
@@ -77,11 +77,11 @@ class Page:
         self.mode = ""
         self.visibility = "visible"
         self.about: dict[str, Any] = {}
-        self.is_page = True  # false if the client is the command `mm_ros headset`, not a page
+        self.is_page = True  # false for the connection of the command `mm_ros headset`
         self.frames: deque[int] = deque(maxlen=256)  # times of arrival
-        self.ages_ms: deque[float] = deque(maxlen=90)  # delays between tracker samples and their arrival [ms]
+        self.ages_ms: deque[float] = deque(maxlen=90)  # times from the page's tracker samples to their arrival [ms]
         self.frame: wire.PageFrame | None = None  # the last one
-        self.missed = 0  # number of tracker frames that did not arrive
+        self.missed = 0  # number of the page's tracker frames that did not arrive
         self.pings: dict[int, int] = {}
         self.pinged = 0
 
@@ -90,9 +90,10 @@ class Page:
 
 
 class HeadsetServer:
-    """Server of the headset page. The callback `on_frame(page, frame, stamp_ns)` runs in the server's thread and gets
-    the stamp in CLOCK_MONOTONIC. The callback `on_change()` runs after a page has connected, disconnected or sent an
-    action. The queue `actions` has the requests of users, such as a calibration."""
+    """Server of the headset page, which runs in a thread of its own. The callback `on_frame(page, frame, stamp_ns)`
+    runs in the server's thread and gets the stamp in CLOCK_MONOTONIC. The callback `on_change()` runs after a page has
+    connected, disconnected or sent an action. The queue `actions` holds what users have requested on the page, for
+    example a calibration."""
 
     def __init__(self, port: int, wifi: bool = False, host: str = "127.0.0.1") -> None:
         self.port, self.wifi = port, wifi
@@ -108,13 +109,13 @@ class HeadsetServer:
         self.actions: Queue[tuple[Page, dict[str, Any]]] = Queue(maxsize=64)
         self.skins: dict[int, bytes] = {}
         self.pages: set[Page] = set()
-        self.tracker: Page | None = None  # the page whose headset is tracked
+        self.tracker: Page | None = None  # the page whose headset controls the avatar
         self.steering: Page | None = None  # the page that steers the character, on which a user began to steer last
         self.counts: Counter[str] = Counter()
         self._status: dict[str, Any] = {}
         self._pose: wire.PoseMessage | None = None
         self._sequence = 0
-        self._pairing = 0  # number of open connections that may send a pairing code
+        self._pairing = 0  # number of open connections of devices that may still send a pairing code
         self._loop: asyncio.AbstractEventLoop | None = None
         self._files = {name: (STATIC / name).read_bytes() for name in {*PAGE_FILES, *PAIRING_FILES}}
         self._index, self._pair = (STATIC / "index.html").read_bytes(), (STATIC / "pair.html").read_bytes()
@@ -149,9 +150,9 @@ class HeadsetServer:
                 f"cannot serve the headset page at {host}:{port} ({why}); choose another port: --port, or the "
                 "parameter tracker_bridge.headset_port"
             ) from None
-        # Without TCP_NODELAY, the kernel would delay each pose until the page's next frame acknowledges the previous
-        # pose. TCP_NODELAY is set on the listening socket and inherited by its connections, because asyncio sets it
-        # only on sockets that name the protocol.
+        # Without TCP_NODELAY, the kernel would delay each pose until the page has acknowledged the previous pose.
+        # TCP_NODELAY is set on the listening socket and inherited by its connections, because asyncio sets it only on
+        # sockets that name the protocol.
         door.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return door
 
@@ -174,17 +175,17 @@ class HeadsetServer:
 
     def show(self, pose: wire.PoseMessage, sequence: int) -> None:
         """Send the avatar's pose to all pages for which fewer than two poses are on the way. `sequence` is the number
-        of the tracker frame that the pose belongs to."""
+        of the tracker frame from which the pose was computed."""
         if self._loop is not None and self.pages:
-            with suppress(RuntimeError):  # The call raises RuntimeError if the server's event loop has just ended.
+            with suppress(RuntimeError):  # raised if the server's event loop has just ended
                 self._loop.call_soon_threadsafe(self._offer, pose, sequence)
 
     def tell(self, status: dict[str, Any]) -> None:
-        """Send the status of the graph to all pages, which show it."""
+        """Send the status of the ROS nodes to all headset pages, which show it."""
         self._in_loop(self._tell, status)
 
     def answer(self, page: Page, message: dict[str, Any]) -> None:
-        """Send a message to one page, to answer an action of its user."""
+        """Send an answer to the page `page` whose user has requested an action."""
         self._in_loop(self._send_text, page, message)
 
     def tell_all(self, message: dict[str, Any]) -> None:
@@ -365,7 +366,7 @@ class HeadsetServer:
             _, joints = wire.read_body(raw)
             names = page.about.get("joints", [])
             if page is self.tracker and page.clock.known and self.on_body is not None and len(names) == len(joints):
-                # Body joints get the stamp of the last tracker frame, because the page samples both at the same time.
+                # Body joints get the stamp of the last tracker frame, because the page samples both at once.
                 self.on_body(names, page.clock.last_ns, joints)
         else:
             raise wire.Malformed(f"message of the unknown kind {kind}, {len(raw)} bytes")
@@ -420,8 +421,8 @@ class HeadsetServer:
         self.on_change()
 
     def _session(self, page: Page, request: dict[str, Any]) -> None:
-        """Handle the message of a page that has entered or left VR. The headset of the page that entered VR last is
-        tracked, and the previous tracked page is disconnected."""
+        """Process the message of a headset page that has entered or left VR. The headset of the page that entered VR
+        last is tracked, and the previous tracked page is disconnected."""
         number = request.get("number", 0)
         if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < 2**32:
             raise wire.Malformed("session: expected a number")
@@ -501,7 +502,7 @@ class HeadsetServer:
 
 
 class _within:
-    """Replacement for the function `asyncio.timeout`, which Python 3.10 lacks."""
+    """Replaces the function `asyncio.timeout`, which Python 3.10 lacks."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds

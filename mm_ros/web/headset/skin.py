@@ -9,9 +9,9 @@ from mm_ros.body.skeleton import Skeleton
 
 
 def skin_file(skeleton: Skeleton) -> bytes:
-    """Return the content of the file with a skeleton's skin mesh. The file of a skin mesh begins with the numbers of
-    vertices, triangles and joints, and 0, followed by rest positions of the joints, vertices, normals and weights (f4),
-    the joints of the weights (u1), and triangles (u4)."""
+    """Return the content of the file with the skin mesh of a body with the skeleton `skeleton`. The file of a skin mesh
+    begins with the numbers of vertices, triangles and joints, and 0, followed by rest positions of the joints,
+    vertices, normals and weights (f4), the joints of the weights (u1), and triangles (u4)."""
     made = skin(skeleton)
     arrays = (
         made.rest.astype("<f4"), made.vertices.astype("<f4"), made.normals.astype("<f4"), made.weights.astype("<f4"),

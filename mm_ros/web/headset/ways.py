@@ -63,7 +63,7 @@ def by_usb(port: int, url: str, serial: str = "") -> Usb:
 
 
 def is_forwarded(usb: Usb, port: int) -> bool:
-    """Return whether adb still forwards the port by USB. The port forwarding ends when the USB cable is pulled."""
+    """Return whether the program adb still forwards `port` to the headset, which ends when the USB cable is pulled."""
     return f"tcp:{port}" in (_adb("-s", usb.serial, "reverse", "--list") or "")
 
 
@@ -107,8 +107,8 @@ def qr_code(url: str) -> list[str]:
         return []
     rows = [list(row) for row in segno.make(url, micro=False, error="l").matrix_iter(border=2)]
     rows += [[0] * len(rows[0])] * (len(rows) % 2)
-    # One line of text shows two rows of the QR code by characters for half blocks. The light squares of the QR code are
-    # drawn, because most terminals are dark.
+    # A line of text shows two rows of the QR code by block characters of half height. The light squares of the QR code
+    # are drawn, because most terminals are dark.
     blocks = {(1, 1): " ", (1, 0): "▄", (0, 1): "▀", (0, 0): "█"}
     return [
         "".join(blocks[bool(a), bool(b)] for a, b in zip(upper, lower, strict=True))

@@ -1,17 +1,17 @@
 """Binary messages between the headset page and its server; `tools/headset_page/src/wire.js` is the other side.
 
-All numbers are little-endian. Poses are x, y, z, qx, qy, qz, qw as 32-bit floats. Poses of devices are in the WebXR
-space `local-floor` (x right, y up, z back); poses of joints are in the world with the axes of ROS.
+All numbers in the messages are little-endian. A pose is x, y, z, qx, qy, qz, qw as 32-bit floats. Poses of devices are
+in the WebXR space `local-floor` (x right, y up, z back); poses of joints are in the world with the axes of ROS.
 
-The page sends five kinds of messages to the server. The message *frame* (112 bytes, or 140 with a transform of the
-origin) contains one sample of headset and hands. The message *pong* (16 bytes) contains the time on the page's clock
-and answers a ping. By the message *tick* (4 bytes), a page without a tracked headset reports a drawn frame and requests
-one pose. The message *steer* (20 bytes) contains the input of keys, gamepad or touch stick. The message *body* (12
-bytes, and 28 for each joint) contains the user's body as the headset estimates it.
+The headset page sends five kinds of messages to its server. The message *frame* (112 bytes, or 140 with a transform of
+the origin) contains one sample of headset and hands. The message *pong* (16 bytes) contains the time on the page's
+clock and answers a ping. By the message *tick* (4 bytes), a page without a tracked headset reports a drawn frame and
+requests one pose. The message *steer* (20 bytes) contains the input of keys, gamepad or touch stick. The message *body*
+(12 bytes, and 28 for each joint) contains the user's body as the headset estimates it.
 
-The server sends two kinds of messages to the page. The message *ping* (8 bytes) requests the time on the page's clock.
-The message *pose* (44 bytes, and 28 for each joint) contains the avatar's pose. At most one message *pose* is sent for
-each message *frame* or *tick*.
+The server sends two kinds of messages to the headset page. The message *ping* (8 bytes) asks for the time on the page's
+clock. The message *pose* (44 bytes, and 28 for each joint) contains the avatar's pose. The server sends at most one
+message *pose* for each message *frame* or *tick*.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ MOST_JOINTS = 128
 
 
 class Malformed(MmRosError):
-    """Error for a message that an unmodified headset page would not send."""
+    """Raised for a message that an unmodified headset page would not send."""
 
 
 class PageFrame(NamedTuple):
-    """One sample of headset and hands, as the page sent it."""
+    """One sample of the poses of headset and hands, as the headset page has sent it."""
 
     sequence: int
     session: int  # random number of the page's WebXR session
-    states: tuple[int, int, int]  # state of head, left hand and right hand: LOST, EXTRAPOLATED or TRACKED
+    states: tuple[int, int, int]  # tracking state of head, left hand and right hand: LOST, EXTRAPOLATED or TRACKED
     flags: int
     time_ms: float  # time on the page's clock that the poses belong to; the headset may predict them
-    lead_ms: float  # time by which the headset predicted the poses ahead of the frame's callback
-    logic_ms: float  # time that the page's own code took for the last frame
+    lead_ms: float  # time by which the poses are predicted ahead of the frame's callback [ms]
+    logic_ms: float  # time that the page's code needed for the last frame [ms]
     poses: tuple[float, ...]  # poses x, y, z, qx, qy, qz, qw of head, left hand and right hand
     # Pose of the new origin of the play space in the old space, if the user re-centred and the headset reports this.
     moved: tuple[float, ...] | None
@@ -71,13 +71,13 @@ class Steering(NamedTuple):
     """Input of a page's keys, gamepad or touch stick, which steers the character."""
 
     sequence: int
-    forward: float  # deflection of the stick away from the camera, from -1 to 1
+    forward: float  # deflection of the steering stick away from the camera, from -1 to 1
     left: float
-    camera_yaw: float  # direction of the page's camera in the world [rad]
+    camera_yaw: float  # direction in which the page's camera looks, in the world [rad]
     jog: bool
     sprint: bool
-    strafe: bool  # whether the character faces in the camera's direction and walks sideways
-    active: bool  # whether the user gives input; false for example if the page is hidden
+    strafe: bool  # whether the character keeps facing in the camera's direction while it walks
+    active: bool  # whether the user steers on this page; false for example if it is hidden
     takes: bool  # whether the user has just begun to steer on this page
 
 
@@ -138,8 +138,8 @@ def read_steering(raw: bytes) -> Steering:
 
 
 def read_body(raw: bytes) -> tuple[float, F64]:
-    """Return the time [ms] and the poses (N, 7) of the body joints that the headset estimates, in WebXR axes. The poses
-    of joints that are not tracked are NaN."""
+    """Return the time [ms] and the poses (N, 7) of the body joints that the headset estimates, in WebXR axes. Joints
+    that the headset does not track have NaN as pose."""
     count = (len(raw) - 12) // 28
     if len(raw) != 12 + 28 * count or not 0 < count <= MOST_JOINTS:
         raise Malformed(f"body: expected 1 to {MOST_JOINTS} joints, came {len(raw)} bytes")
@@ -157,14 +157,14 @@ def ping(number: int) -> bytes:
 
 
 class PoseMessage:
-    """Message with the avatar's pose for all pages. The method `raw` fills in the sequence number, which differs
-    between pages."""
+    """Message with the avatar's pose for all headset pages; `raw` fills in the sequence number, which differs between
+    pages."""
 
     def __init__(
         self, stamp_ns: int, skeleton: int, feet: int, source_from_map: F64, positions: F64, rotations: F64
     ) -> None:
-        """Make the message from the joints' positions (J, 3) and rotations (J, 4; w, x, y, z) in the world. `stamp_ns`
-        is the time of the pose in CLOCK_MONOTONIC."""
+        """Make the message from the joints' positions (J, 3) and rotations (J, 4; w, x, y, z) in the world. The pose
+        has the time stamp `stamp_ns` in CLOCK_MONOTONIC."""
         self.stamp_ns = stamp_ns
         joints = np.empty((len(positions), 7), "<f4")
         joints[:, :3], joints[:, 3:6], joints[:, 6] = positions, rotations[:, 1:], rotations[:, 0]
