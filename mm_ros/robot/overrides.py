@@ -22,7 +22,7 @@ SHORT = {"waist": "upper_chest", "neck": "head"}
 
 @dataclass(frozen=True)
 class Overrides:
-    """Corrections of a robot file, read from `robot.yaml`. `facing` is the yaw of the robot's front in the axes of its
+    """Corrections of a robot file (`robot.yaml`). `facing` is the yaw of the robot's front in the axes of its
     base [rad]. `joints` maps joints of the avatar to joints of the robot. `links` names the links of pelvis, chest and
     head. `sole` has distances of the sole from the ankle [m], and `limits` has the lowest and highest angle of joints
     [rad]."""
@@ -99,8 +99,7 @@ def _number(path: str | Path, key: str, value: Any) -> float:
 
 
 def adapted(robot: Robot, overrides: Overrides) -> Robot:
-    """Return the robot with the joint limits in robot.yaml, and with the joints that robot.yaml lists under `ignore` as
-    fixed joints."""
+    """Return the robot with the joint limits of robot.yaml, and with the joints under `ignore` in robot.yaml fixed."""
     for name in (*overrides.ignore, *overrides.limits):
         robot.joint(name)
     joints = tuple(

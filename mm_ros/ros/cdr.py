@@ -18,11 +18,11 @@ from rosidl_parser.definition import AbstractGenericString, AbstractSequence, Ar
 
 from mm_ros.base.errors import MmRosError
 
-HEAD = b"\x00\x01\x00\x00"  # header of a message in CDR version 1, little endian, without options
-# CDR aligns numbers relative to the end of the 4-byte header. With 4 unused bytes before the header, the numbers are
-# also aligned in memory.
+HEAD = b"\x00\x01\x00\x00"  # first bytes of a serialized message: CDR version 1, little endian, no options
+# Number of unused bytes before a serialized message, so that its numbers are aligned in memory: CDR aligns numbers
+# relative to the end of the 4-byte header.
 SPARE = 4
-PADDED = 4  # The middleware pads each message between processes to a multiple of 4 bytes.
+PADDED = 4  # The DDS middleware pads each message between processes to a multiple of 4 bytes.
 _NUMBERS = {
     "boolean": "u1", "octet": "u1", "uint8": "u1", "int8": "i1", "uint16": "<u2", "int16": "<i2", "uint32": "<u4",
     "int32": "<i4", "uint64": "<u8", "int64": "<i8", "float": "<f4", "double": "<f8",
@@ -47,7 +47,7 @@ class Walk:
         if isinstance(kind, BasicType):
             self._number(kind, 1, path)
         elif isinstance(kind, AbstractGenericString):
-            self._fix(4, 4 + len(value.encode()) + 1)  # CDR writes a string as its length, its text and a zero byte.
+            self._fix(4, 4 + len(value.encode()) + 1)  # a string in CDR: length, text and a zero byte
         elif isinstance(kind, (Array, AbstractSequence)):
             if isinstance(kind, AbstractSequence):
                 self._fix(4, 4)
@@ -75,7 +75,7 @@ class Walk:
 class Template:
     """The serialized bytes of a message with certain strings and sequence lengths, and numpy views of its numbers.
 
-    Two threads must not use one template at the same time.
+    A template must not be used by two threads at the same time.
     """
 
     def __init__(self, msg: Any) -> None:
@@ -102,8 +102,8 @@ class Template:
         return self._raw.tobytes()
 
     def load(self, raw: bytes) -> bool:
-        """Copy the numbers of a serialized message into the template. If strings or sequence lengths of the message
-        differ from those of the template, copy nothing and return False."""
+        """Copy the numbers of the serialized message `raw` into the template. If strings or sequence lengths of the
+        message differ from those of the template, copy nothing and return False."""
         if not 0 <= len(raw) - self._size < PADDED:
             return False
         for a, b, expected in self._fixed:

@@ -37,14 +37,14 @@ def image_from_ros(msg: Image) -> U8:
     return np.ascontiguousarray(rows.reshape(height, width, channels)[:, :, list(order)])
 
 
-# Numbers of axes and buttons in messages of the `joy` package. With the left stick the user moves the avatar, and with
-# the right stick the user turns it.
+# Indices of the gamepad's axes and buttons in messages of the ROS package `joy`. With the left stick the user moves the
+# avatar, and with the right stick the user turns it.
 _MOVE_AXES, _LOOK_AXES = (1, 0), (4, 3)
 _STRAFE_BUTTON, _JOG_BUTTON, _SPRINT_BUTTON = 4, 5, 0
 
 
 def joy_from_ros(msg: Joy) -> dict[str, Any]:
-    """Return the arguments of `JoystickStage.step` from a gamepad message. Axes that the message lacks are 0, and
+    """Return the arguments of `JoystickStage.step` from a message of a gamepad. Axes that the message lacks are 0, and
     buttons that the message lacks count as released."""
 
     def axis(i: int) -> float:
@@ -89,7 +89,7 @@ def goal_from_ros(msg: PoseStamped, frame: str = WORLD) -> tuple[NDArray[np.floa
 
 
 def point_from_ros(msg: PointStamped, frame: str = WORLD) -> NDArray[np.float64]:
-    """Return the position (2,) on the floor [m] of a point message."""
+    """Return the position (2,) on the floor [m] of a point that the user has clicked in RViz."""
     _check_frame("clicked_point", msg.header.frame_id, frame)
     point = np.array([msg.point.x, msg.point.y], np.float64)
     plausible.check("clicked_point", point, "position")
@@ -97,7 +97,7 @@ def point_from_ros(msg: PointStamped, frame: str = WORLD) -> NDArray[np.float64]
 
 
 def headings_from_ros(msg: Path) -> NDArray[np.float64]:
-    """Return the heading [rad] (N,) of each pose in a path message."""
+    """Return the headings (N,) [rad] of the N poses in a message with a path."""
     q = np.array([[getattr(p.pose.orientation, k) for k in "wxyz"] for p in msg.poses], np.float64)
     if not (np.abs(np.linalg.norm(q, axis=-1) - 1) < plausible.LOOSE_TOLERANCE).all():
         raise MmRosError("path: `headings` needs orientations of length 1 in all poses")

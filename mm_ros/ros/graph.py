@@ -1,6 +1,6 @@
 """Description of the ROS graph: the type and the QoS of each topic, and the inputs, outputs and settings of each node.
 
-Nodes, launch files, `mm_ros up`, the tables in docs/ and the tests use this description. `graph.py` does not import
+Nodes, launch files, `mm_ros up`, the tables in docs/ and the tests use this description. The module does not import
 ROS.
 """
 
@@ -31,7 +31,7 @@ class Qos:
     latched: bool = False  # transient local
     depth: int = KEPT
     live_depth: int = LIVE
-    live_reliable: bool | None = None  # reliability of the nodes' subscriptions; None: that of the publisher
+    live_reliable: bool | None = None  # whether nodes of mm_ros subscribe reliably; None: as the publisher
 
 
 STREAM = Qos()
@@ -45,7 +45,7 @@ CLOCK = Qos(live_reliable=False)
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic of the graph. A topic name without a leading slash belongs to an avatar's namespace."""
+    """A topic of the ROS graph. A topic whose name does not begin with a slash is in the namespace of the avatar."""
 
     name: str
     type: str
@@ -111,7 +111,7 @@ TOPICS: dict[str, Topic] = {
 
 @dataclass(frozen=True)
 class FrameSettings(Settings):
-    """Parameters that every node has."""
+    """Parameters that every node of mm_ros has."""
 
     world_frame: str = setting(
         "map",
@@ -123,7 +123,7 @@ class FrameSettings(Settings):
 
 @dataclass(frozen=True)
 class Node:
-    """A node of the graph. `settings` lists the settings classes whose fields are the parameters of the node, as
+    """A node of the ROS graph. `settings` lists the settings classes whose fields are the parameters of the node, as
     "module:Class"."""
 
     name: str
@@ -131,14 +131,14 @@ class Node:
     outputs: tuple[str, ...]
     settings: tuple[str, ...]
     meaning: str
-    controls: tuple[str, ...] = CONTROLS  # kinds of control (launch argument `control`) for which the node is started
-    optional: bool = False  # True if the node is started only when an option requests it
+    controls: tuple[str, ...] = CONTROLS  # values of the launch argument `control` for which the node is started
+    optional: bool = False  # True if the node is started only when an option asks for it
 
     def settings_types(self) -> tuple[Any, ...]:
         return tuple(_load(path) for path in self.settings)
 
     def node_class(self) -> Any:
-        """Return the class of the node, for example MotionMatcher for the node `motion_matcher`."""
+        """Return the Python class of the node, for example MotionMatcher for the node `motion_matcher`."""
         return _load(f"mm_ros.ros.nodes.{self.name}:{self.name.title().replace('_', '')}")
 
 
@@ -267,8 +267,8 @@ def node(name: str) -> Node:
 
 
 def nodes_for(control: str = "vr", extra: Collection[str] = ()) -> tuple[Node, ...]:
-    """Return the nodes to start for the kind of control `control`. Nodes that need a request of the user (`optional`)
-    are returned only if `extra` contains their names."""
+    """Return the nodes to start if the avatar is steered by `control` (vr, joystick, keyboard or path). Nodes that need
+    a request of the user (`optional`) are returned only if `extra` contains their names."""
     chosen = tuple(n for n in NODES if control in n.controls and (not n.optional or n.name in extra))
     if not any("trajectory" in n.outputs for n in chosen):
         raise MmRosError(f"control '{control}' does not exist. Controls: {', '.join(CONTROLS)}")

@@ -43,7 +43,7 @@ class PageSettings(Settings):
     """Parameters of the nodes that can serve a page on which the user steers the avatar."""
 
     page: bool = setting(
-        False, "Serve a page on which the user sees and steers the avatar. The launch argument `control:=keyboard` "
+        False, "Serve a web page on which the user sees and steers the avatar. The launch argument `control:=keyboard` "
                "sets `page` to true.",
         live=False,
     )
@@ -86,8 +86,8 @@ def addresses(server: HeadsetServer) -> list[str]:
 
 
 class HeadsetPage:
-    """Sends poses to the web server while at least one page is connected. Topics are subscribed to only while a page is
-    connected.
+    """Connects a ROS node to the web server of the headset page. While no page is connected, the node subscribes to no
+    topics for the page.
 
     `actions` maps each action that a user can request on the page to a function, which returns whether the action
     succeeded, and a sentence for the user. `map_from_source` is the transform from the tracking space to the world.
@@ -233,7 +233,7 @@ class HeadsetPage:
         self._latencies_ms.append(age_ms)
         skeleton = self._skeletons.get(pose.skeleton & 0xFFFFFFFF)
         if skeleton is None:
-            return  # A pose is not sent before its skeleton has arrived.
+            return  # the page cannot draw a pose before its skeleton has arrived
         positions, rotations = room_joints(pose, skeleton)
         feet = sum(bool(flag) << k for k, flag in enumerate((*pose.locked, *pose.contacts))) | bool(pose.stale) << 4
         stamp_ns = time.monotonic_ns() - (now_ns - pose.stamp_ns)
@@ -244,7 +244,7 @@ class HeadsetPage:
     # ---- status
 
     def tell(self) -> None:
-        """Send the status of the avatar to all connected pages."""
+        """Send the status of the avatar and its nodes to all connected pages."""
         if not self.server.pages:
             return
         if self._settings is not None:

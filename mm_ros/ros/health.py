@@ -20,8 +20,8 @@ OTHER_CLOCK_S = 10.0  # A time stamp that differs by more than this from the pre
 
 @dataclass
 class Health:
-    """Counters and messages of a node between two diagnostic reports. Entries in `warnings`, `passing` or `errors`
-    raise the level of the diagnostic report to WARN or ERROR."""
+    """Counters and warnings of a node for its diagnostic report, which is published about once per second. Entries in
+    `warnings`, `passing` or `errors` raise the level of the diagnostic report to WARN or ERROR."""
 
     node: Node
     expects_input: bool = True
@@ -35,11 +35,11 @@ class Health:
     other_clock_s: float | None = None
     values: dict[str, str] = field(default_factory=dict)
     warnings: dict[str, str] = field(default_factory=dict)
-    passing: dict[str, str] = field(default_factory=dict)  # warnings that are deleted after one diagnostic report
+    passing: dict[str, str] = field(default_factory=dict)  # warnings that appear in one diagnostic report only
     errors: dict[str, str] = field(default_factory=dict)
-    watch: Callable[[], None] | None = None  # function that updates `values` before each diagnostic report
+    watch: Callable[[], None] | None = None  # is called before each diagnostic report, to update `values`
     _last_ns: int = 0
-    _stamp_ns: int = 0  # time stamp [ns] of the message that the node published last
+    _stamp_ns: int = 0  # time stamp of the node's last published message [ns]
     _rate: float = 0.0
     _totals: dict[str, int] = field(default_factory=dict)
 
@@ -74,14 +74,14 @@ class Health:
         return out
 
     def first_report_ns(self) -> int:
-        """Return the delay of the first diagnostic report [ns], between 0.5 and 1.5 s. The delay is a hash of the
-        node's name, so that different nodes report at different times."""
+        """Return the time until the node's first diagnostic report [ns], between 0.5 and 1.5 s. The time depends on a
+        hash of the node's name, so that different nodes report at different times."""
         share = zlib.crc32(self.node.get_fully_qualified_name().encode()) / 2**32
         return round((0.5 + share) * REPORT_NS)
 
     def next_report_ns(self) -> int:
-        """Return the delay until the next diagnostic report [ns], about 1 s. At the time of the report, the nodes are
-        idle between two poses, so that the report delays no pose."""
+        """Return the time until the node's next diagnostic report [ns], about 1 s. At the time of the report, the nodes
+        are idle between two poses, so that the report delays no pose."""
         if self._rate < CALM_RATE:
             return REPORT_NS
         period = 1e9 / self._rate

@@ -1,4 +1,4 @@
-"""Passes data between the nodes of one process directly, without messages.
+"""Passes data between the ROS nodes of one process directly, without messages.
 
 An `Outlet` replaces a publisher: it passes data to each `Inlet` of its topic in its process, and publishes a message if
 another process subscribes. Each `Inlet` also has an ordinary subscription, so other processes see the usual ROS graph.
@@ -20,7 +20,7 @@ from mm_ros.ros.cdr import deserialized, stamp_of
 from mm_ros.ros.internals import taken_event
 from mm_ros.ros.wire import KINDS, Wire
 
-LISTENERS_NS = 50_000_000  # interval [ns] between two counts of the subscribers in other processes
+LISTENERS_NS = 50_000_000  # time between two counts of a topic's subscribers in other processes [ns]
 STAMPS = 512  # A process recognizes its own messages by the time stamps of its last 512 messages.
 
 
@@ -28,7 +28,7 @@ class Hub:
     """Passes data between the nodes of one process, in the order in which ROS would deliver them as messages."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()  # A thread holds `lock` while it runs a callback of a node.
+        self.lock = threading.RLock()  # held by a thread while it runs a callback of a node
         self.inlets: dict[str, list[Inlet]] = {}
         self.outlets: dict[str, list[Outlet]] = {}
         self._queue: deque[tuple[Inlet, Callable[[Any], None], Any]] = deque()
@@ -37,8 +37,9 @@ class Hub:
         self._wires: dict[str, Wire] = {}
 
     def hand(self, outlet: Outlet, value: Any) -> None:
-        """Deliver data to all subscriptions of the topic of `outlet`. If the hub is delivering other data at this
-        time, no matter of which topic, the new data are queued and delivered afterwards."""
+        """Deliver the data `value` to all subscriptions in this process of the topic of `outlet`. If the hub is
+        delivering other data at this time, no matter of which topic, the new data are queued and delivered
+        afterwards."""
         self._later.append((outlet, value))
         inlets = self.inlets.get(outlet.name, ())
         if outlet.wire is None:
@@ -49,8 +50,8 @@ class Hub:
     def arrive(self, name: str, message: Any) -> None:
         """Deliver a message from another process to all subscriptions (inlets) of the topic `name`.
 
-        Of the subscriptions of a topic in one process, only one is read. If all subscriptions were read, the callback
-        of the first one could publish results before the others get the message.
+        Only one of a process's subscriptions of a topic is read. If each were read separately, a callback could publish
+        results before the other subscriptions get the message.
         """
         own = self.outlets.get(name)
         if not (own and _is_own(own, message)):
@@ -79,7 +80,7 @@ class Hub:
             while self._queue:
                 _, take, given = self._queue.popleft()
                 take(given)
-            while self._later:  # Messages to other processes are sent after this process's nodes have the data.
+            while self._later:  # other processes get the data after the nodes of this process
                 late, given = self._later.popleft()
                 late.send(given)
         finally:
@@ -89,15 +90,15 @@ class Hub:
 
 
 class Outlet:
-    """Publisher of a topic for the nodes of this process and for other processes. If `wire` is given, `send` takes
-    dataclasses of mm_ros, otherwise ROS messages."""
+    """Publisher of a topic for the nodes of this process and for other processes. With `wire`, `send` takes dataclasses
+    of mm_ros, without `wire` ROS messages."""
 
     def __init__(self, hub: Hub, publisher: Publisher, wire: Wire | None, world: str) -> None:
         """Make an outlet. `world` is the frame name to write into the header of messages, or "" to keep the name."""
         self._hub, self._publisher, self.wire, self._world = hub, publisher, wire, world
         self.name = publisher.topic_name
         self.stamps: deque[int] = deque(maxlen=STAMPS)
-        self.latched: Any = None  # the last message of a latched topic, for subscriptions that are made later
+        self.latched: Any = None  # last data of a latched topic, for later subscriptions
         self._keeps = publisher.qos_profile.durability.name == "TRANSIENT_LOCAL"
         self._listeners, self._counted_ns = 0, 0
         hub.outlets.setdefault(self.name, []).append(self)
@@ -153,7 +154,7 @@ class Inlet:
         self.handle = subscription.handle
         self.name: str = subscription.topic_name
         self._type, self._raw = subscription.msg_type, subscription.raw
-        self.given = guarded(callback)  # `given` is the callback for data from a node of this process.
+        self.given = guarded(callback)  # callback for data from a node of this process
         self._read = guarded(lambda message: callback(self._value(message)))
         self._core = wire is not None
         hub.inlets.setdefault(self.name, []).append(self)

@@ -17,12 +17,12 @@ DEPTH = 12  # The subscription stores at most 12 messages between two reads, tha
 @dataclass(frozen=True)
 class Letter:
     raw: bytes  # the serialized message
-    came_ns: int  # arrival time of the message [ns], on the system clock
+    came_ns: int  # time at which the message arrived, on the system clock [ns]
 
 
 class Inbox:
-    """Queue of the newest messages of a topic. The subscription is best effort, so the publisher does not wait for
-    acknowledgements, and old messages can be lost."""
+    """Subscription that queues the newest messages of a topic without deserializing them. The subscription is best
+    effort, so the publisher does not wait for acknowledgements, and old messages can be lost."""
 
     def __init__(self, node: Node, topic: str, name: str) -> None:
         self._node, self._kind = node, message_class(graph.TOPICS[topic].type)
@@ -44,7 +44,7 @@ class Inbox:
         return out
 
     def wait(self, seconds: float) -> None:
-        """Wait until a message of the topic is available, but at most `seconds`."""
+        """Wait until a message of the topic has arrived, at most for `seconds` seconds."""
         with (handle := self._subscription.handle), (context := self._node.context.handle):
             waiting = WaitSet(1, 0, 0, 0, 0, 0, context)
             waiting.clear_entities()

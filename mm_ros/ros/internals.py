@@ -31,8 +31,8 @@ def overrides(node: Node) -> dict[str, Parameter]:
 
 
 def is_simulated(node: Node) -> bool:
-    """Return whether the node's time comes from /clock. The public property `ros_time_is_active` of the clock is not
-    used, because it takes a lock at each call."""
+    """Return whether the node uses simulated time from the topic /clock. The public property `ros_time_is_active` of
+    the clock is not used, because it takes a lock at each call."""
     return bool(node._time_source.ros_time_is_active)
 
 
@@ -77,7 +77,7 @@ class LeanExecutor(SingleThreadedExecutor):
 
 
 class Unattended(CallbackGroup):
-    """Callback group whose subscriptions the executor of rclpy ignores."""
+    """Callback group of subscriptions that the executor of rclpy must ignore, because the main loop reads them."""
 
     def can_execute(self, _entity: Any) -> bool:
         return False
@@ -95,13 +95,13 @@ class Loading:
     def __init__(self, load: Callable[[], None], wake: Callable[[], None]) -> None:
         self._load, self._wake = load, wake
         self._refusal: str | None = None
-        threading.Thread(target=self._run, daemon=True).start()  # A daemon thread does not delay the process's end.
+        threading.Thread(target=self._run, daemon=True).start()  # a daemon thread does not delay the end of the process
 
     def _run(self) -> None:
         refusal = ""
         try:
             self._load()
-        except Exception as error:  # A file that cannot be loaded makes the node refuse the new value.
+        except Exception as error:  # the node then refuses the new parameter value
             refusal = str(error) if isinstance(error, MmRosError) else repr(error)
         self._refusal = refusal
         self._wake()

@@ -1,7 +1,7 @@
 """The last published pose in a memory-mapped file, from which a restarted `pose_postprocessor` continues.
 
-A latched message cannot be used, because DDS drops a latched message when its publisher is killed. A mapped file
-remains after a kill. Poses are written to two slots in turn, so that a kill can damage at most one slot.
+A latched message cannot be used, because DDS drops a latched message when its publisher is killed. A memory-mapped file
+remains after a kill of its process. Poses are written to two slots in turn, so that a kill can damage at most one slot.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mm_ros.body import plausible
 from mm_ros.body.skeleton import MOST_JOINTS
 from mm_ros.body.types import AvatarPose
 
-NEWEST_S = 30.0  # A stored pose that is older than 30 s is ignored.
+NEWEST_S = 30.0  # An avatar's stored pose that is older than 30 s is ignored.
 WAIT_S = 1.5  # A restarted node waits at most WAIT_S for the subscribers of the killed process.
 # After a restarted node has found all subscribers, it waits this long until they have found it [s].
 SETTLED_S = 0.4
@@ -35,14 +35,14 @@ _SLOT = _HEAD.size + _ROOT + MOST_JOINTS * 7 * 4
 
 
 class LastPose:
-    """File with the last published pose of an avatar. `read` returns the last pose that a killed process has stored."""
+    """File with an avatar's last published pose; `read` returns the pose that a killed process has left in it."""
 
     def __init__(self, avatar: str) -> None:
         self._map: mmap.mmap | None = None
         self._count = 0
-        self.listeners = (0, 0)  # numbers of subscribers of `pose` and of TF before the process was killed
+        self.listeners = (0, 0)  # numbers of subscribers of `pose` and of TF before the kill
         domain = os.environ.get("ROS_DOMAIN_ID", "0")
-        with suppress(OSError, ValueError):  # If the folder is not writable, no poses are stored.
+        with suppress(OSError, ValueError):  # without a writable folder, no pose is stored
             self._path = writable_root() / "last_pose" / f"{domain}.{avatar.replace('/', '.')}"
             self._path.parent.mkdir(mode=0o700, exist_ok=True)
             self._map = _mapped(self._path)
@@ -103,12 +103,12 @@ class Reunion:
     def __init__(self, expected: tuple[int, int]) -> None:
         self.expected = expected
         self.over = not any(expected)
-        self.complete = self.over  # True if all subscribers of the killed process were found
+        self.complete = self.over  # True if all subscribers that the killed process had were found
         self._begun_ns = self._found_ns = 0
 
     def waits(self, found: tuple[int, int], now_ns: int) -> bool:
         """Return whether to wait longer for subscribers; `found` holds the present numbers of subscribers of `pose` and
-        of TF. After the wait, `complete` states whether all expected subscribers were found."""
+        of TF. After the wait, the attribute `complete` states whether all expected subscribers were found."""
         self._begun_ns = self._begun_ns or now_ns
         self.complete = all(f >= e for f, e in zip(found, self.expected, strict=True))
         self._found_ns = (self._found_ns or now_ns) if self.complete else 0

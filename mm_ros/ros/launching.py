@@ -32,7 +32,7 @@ class Argument:
     choices: tuple[str, ...] = ()
 
 
-# A crashed node is started again after RESPAWN_S seconds. The pause limits the CPU load of a node that crashes at each
+# A crashed node is started again after this time [s]. The pause limits the CPU load of a node that crashes at each
 # start.
 RESPAWN_S = 0.3
 YES_NO = ("true", "false")
@@ -111,11 +111,11 @@ def avatar_actions(extra: Sequence[Any] = (), **given: str) -> list[Any]:
 
 
 def many(avatars: str, given: dict[str, str]) -> list[Any]:
-    """Return the launch actions of several avatars, with one viewer and one RViz for all. `avatars` is a number of
-    synthetic users or a YAML file of users."""
+    """Return the launch actions of several avatars, with one viewer and one RViz for all. `avatars` is the number of
+    synthetic users, or a YAML file that lists users."""
     names = ("path", "record", "urdf", "urdf_t_pose")
     fixed = {**_framed(given), **dict.fromkeys(names, ""), "control": "vr", "trackers": "synthetic", "viewer": "false"}
-    fixed["pose_estimator"] = "false"  # No camera is opened for synthetic users.
+    fixed["pose_estimator"] = "false"  # synthetic users have no camera
     each = [{**fixed, **_given(user)} for user in users_of(avatars, "avatar")]
     for one in each:
         check(one)
@@ -172,8 +172,8 @@ def _parameters(given: dict[str, str]) -> list[Any]:
 
 
 def overrides(node: str, given: dict[str, str]) -> dict[str, Any]:
-    """Return the launch arguments that are parameters of the node `node`. An empty launch argument is left out, so that
-    the value of the parameter file is used."""
+    """Return the values of launch arguments that are parameters of the node `node`. An empty launch argument is left
+    out, so that the value of the parameter file is used."""
     out: dict[str, Any] = {"use_sim_time": given["use_sim_time"] == "true", "world_frame": given["world_frame"]}
     if node == "tracker_bridge":
         out |= {"source": given["trackers"], "path": given["path"]}
@@ -191,7 +191,7 @@ def overrides(node: str, given: dict[str, str]) -> dict[str, Any]:
         if given.get("headset_wifi") == "true":
             out["page_wifi"] = True
     if node == "pose_estimator":
-        number = given["camera"].isdigit()  # ROS launch would convert the text "0" to an integer.
+        number = given["camera"].isdigit()  # as text, because ROS launch would convert "0" to an integer
         out["camera"] = f"webcam {given['camera']}" if number else given["camera"]
     if node in ("motion_matcher", "visualizer"):
         out["database"] = given["database"]
@@ -247,7 +247,7 @@ def _one_process(given: dict[str, str], more: Sequence[str] = ()) -> list[Any]:
         command += [f"--{name.replace('_', '-')}={given[name]}"] if given.get(name) else []
     command += ["--page"] if given.get("page") == "true" else []
     command += ["--headset-wifi"] if given.get("headset_wifi") == "true" else []
-    t_pose = given.get("urdf_t_pose")  # The launch argument is in radians, the option `--urdf-t-pose` in degrees.
+    t_pose = given.get("urdf_t_pose")  # [rad], but the option `--urdf-t-pose` in degrees
     command += ["-p", f"robot_follower.urdf_t_pose={t_pose}"] if t_pose else []
     if given.get("urdf") and _has_state_publisher(given["urdf"]):
         command += ["-p", "robot_follower.link_tf=false"]

@@ -1,9 +1,9 @@
 """Main loop of a process that runs nodes: topics and timers in one thread, services and parameters in another.
 
-The nodes have about 60 services, timers and subscriptions. An executor of rclpy would list all 60 in Python before each
-callback, which takes longer than the callback. Therefore the main loop uses no executor and waits only for topics and
-for the next timer. An executor in a second thread handles services, parameters and QoS events, which are rare. Each of
-the two threads holds the lock of the hub while it runs a callback.
+The main loop uses no executor of rclpy and waits only for topics and for the next timer: the nodes have about 60
+services, timers and subscriptions, and an executor would list all 60 in Python before each callback, which takes longer
+than the callback. An executor in a second thread handles services, parameters and QoS events, which are rare. Main loop
+and executor hold the lock of the hub while they run a callback.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from mm_ros.ros.internals import Unattended, WaitSet, is_running
 
 LONGEST_NS = 500_000_000  # The main loop checks every 0.5 s whether Ctrl-C was pressed.
 NEVER = 1 << 62
-OUTSIDE_NS = 400_000_000  # Publishers in other processes are searched for again after this time [ns].
+OUTSIDE_NS = 400_000_000  # time between two searches for publishers in other processes [ns]
 
 
 class Ticker:
@@ -63,7 +63,7 @@ class Ticker:
             self._simulated.timer_period_ns = period_ns
 
     def reset(self) -> None:
-        """Start the period of the timer again at the present time."""
+        """Let the timer tick next when its period has passed from now."""
         if self._simulated is not None:
             self._simulated.reset()
         else:
@@ -117,7 +117,7 @@ class _Services(SingleThreadedExecutor):
 class Loop:
     """Main loop that runs the nodes of a process until a call of `stop`, a Ctrl-C or the end of rclpy."""
 
-    current: Loop | None = None  # the main loop that `run_all` has made, while `run_all` is running
+    current: Loop | None = None  # the main loop of this process, while `run_all` is running
     by_executor = False
 
     def __init__(self) -> None:
@@ -139,8 +139,8 @@ class Loop:
         self._nodes.append(node)
 
     def attend(self, inlet: Inlet) -> None:
-        """Read the subscription of `inlet` in the loop from now on. When the loop starts, the subscription also gets
-        the latched data of the other nodes in the process."""
+        """Let the main loop read the subscription of `inlet` from now on, and pass the last data of latched topics of
+        this process to it."""
         for part in (inlet.subscription, *inlet.subscription.event_handlers):
             part.callback_group = Unattended()
         self._look_ns = 0
@@ -192,11 +192,11 @@ class Loop:
                 ready = self._wait(context)
                 with self.hub.lock:
                     self._run(ready)
-        except (RuntimeError, InvalidHandle):  # rclpy raises RCLError if ROS was shut down during the wait.
+        except (RuntimeError, InvalidHandle):  # RCLError, if ROS was shut down during the wait
             if context.ok() and not self._ended:
                 raise
         finally:
-            if ending.asked():  # Ignore a second Ctrl-C while the thread of the services ends.
+            if ending.asked():  # ignores a second Ctrl-C while the thread of the services ends
                 ending.ignore_more()
             self.end()
         if services.failed is not None:
@@ -243,7 +243,7 @@ class Loop:
         for name, inlets in topics:
             own = len(self.hub.outlets.get(name, ()))
             if not own or self._nodes[0].count_publishers(name) > own:
-                wanted.append(inlets[0])  # Only the first of several subscriptions of a topic reads messages.
+                wanted.append(inlets[0])  # only one subscription of each topic is read
             for inlet in inlets:
                 inlet.report_events()
         if self._waiting is not None and wanted == self._attended:

@@ -44,7 +44,7 @@ ABOVE_FLOOR_M = 0.012
 SHORTEST_M = 1e-3
 FACING_M, FAN_STEPS = 0.7, 12
 SMALLEST_BALL_M, LARGEST_BALL_M = 0.06, 0.4
-VELOCITY_S = 0.2  # A velocity arrow shows how far the joint moves in 0.2 s.
+VELOCITY_S = 0.2  # The arrow for a joint's velocity shows how far the joint moves in this time [s].
 TEXT_M = 0.09
 KEY_M = 0.1
 # Size and centre of the ellipsoid that marks a locked foot, as multiples of the horizontal distance from ankle to toes.
@@ -190,8 +190,8 @@ def desired(name: str, trajectory: Trajectory) -> list[Marker]:
 
 
 def found(name: str, places: Any, directions: Any) -> list[Marker]:
-    """Return markers of the future path in the played clip. `places` and `directions` (N, 3) of the path are in world
-    coordinates; row 0 belongs to the present."""
+    """Return markers that show the future path of the played clip. `places` and `directions` (N, 3) of the path are in
+    world coordinates; row 0 belongs to the present."""
     return _trajectory(name, FOUND, places, directions)
 
 

@@ -35,7 +35,7 @@ from mm_ros.ros.starting import announced, begin, begun
 S = TypeVar("S", bound=Settings)
 
 DEFAULT_AFTER_NS = 1_000_000_000
-# A running thread of Python yields to another thread after GIL_SWITCH_S seconds. With Python's default of 5 ms, another
+# A running thread of Python lets another thread run after this time [s]. With Python's default of 5 ms, another
 # thread could delay a tracker sample by 5 ms.
 GIL_SWITCH_S = 0.0002
 
@@ -59,11 +59,11 @@ class AvatarNode(Node):
         self._live = LiveSettings(self, types, self._settings_changed)
         self._parameter_service = LoadingParameterService(self, self._loading)
         self.world_frame = checked_frame(self.settings(graph.FrameSettings).world_frame)
-        self.inlets: list[Inlet] = []  # the subscriptions of the node, which `listen` has made
+        self.inlets: list[Inlet] = []  # subscriptions that `listen` has made
         self._accepting = False
         self._calibrated = False
         self._first_input_ns = 0
-        self.outputs = Outputs()  # `outputs` checks that data are plausible before the node publishes them.
+        self.outputs = Outputs()  # checks that data are plausible before they are published
         self.health = Health(self, expects_input=bool(self.described.inputs))
         self._diagnostics = self.publisher("/diagnostics")
         self.create_service(Trigger, f"{self.NAME}/reset", self._on_reset)
@@ -94,8 +94,8 @@ class AvatarNode(Node):
         return is_simulated(self)
 
     def publisher(self, topic: str) -> Outlet:
-        """Make a publisher (`Outlet`) of a topic. If `wire.KINDS` contains the topic, the publisher takes dataclasses
-        of mm_ros, otherwise ROS messages."""
+        """Make a publisher (`Outlet`) of the topic `topic` for this node. If `wire.KINDS` contains the topic, the
+        publisher takes dataclasses of mm_ros, otherwise ROS messages."""
         t = graph.TOPICS[topic]
         made = self.create_publisher(message_class(t.type), t.name, publisher_qos(t.qos))
         wire = self.loop.hub.wire(topic, made.topic_name, self.world_frame)
@@ -105,7 +105,7 @@ class AvatarNode(Node):
         """Subscribe to a topic. If `wire.KINDS` contains the topic, the callback gets dataclasses of mm_ros, otherwise
         ROS messages.
 
-        An MmRosError that the callback raises is counted and logged. `name`, if given, replaces the topic's name.
+        An MmRosError that the callback raises is counted and logged. If `name` is given, the topic has this name.
         """
         t = graph.TOPICS[topic]
         kind = message_class(t.type)
@@ -121,7 +121,7 @@ class AvatarNode(Node):
         return inlet
 
     def unlisten(self, inlet: Inlet) -> None:
-        """End the subscription `inlet` that `listen` has made."""
+        """End the subscription `inlet`, which `listen` has made for this node."""
         self.inlets.remove(inlet)
         self.loop.leave(inlet, lambda: self.destroy_subscription(inlet.subscription))
 
@@ -129,7 +129,8 @@ class AvatarNode(Node):
         return Ticker(self.loop, self, round(period_s * 1e9), self.guarded("timer", callback))
 
     def guarded(self, what: str, callback: Callable[..., None]) -> Callable[..., None]:
-        """Wrap a callback, so that none of its exceptions ends the node. `what` names the input in log messages."""
+        """Return a function that calls `callback` and logs its exceptions, which do not end the node, with the name
+        `what`."""
 
         def safe(*arguments: Any) -> None:
             try:
@@ -139,7 +140,7 @@ class AvatarNode(Node):
                 self.reset()
             except MmRosError as error:
                 self.health.refuse(f"{what}: {error}")
-            except Exception as error:  # The node continues after an error in the code of mm_ros.
+            except Exception as error:  # errors in the code of mm_ros do not end the node
                 if ending.asked():
                     raise KeyboardInterrupt from None
                 self.get_logger().error(traceback.format_exc(), throttle_duration_sec=2.0)
@@ -193,7 +194,8 @@ class AvatarNode(Node):
         return True
 
     def start(self) -> None:
-        """Accept messages from now on, and report that the node is ready. Call `start` after all models are loaded."""
+        """Let the node accept messages from now on, and report that it is ready; call `start` after all models are
+        loaded."""
         self._accepting = True
         self.health.ready = True
         self.get_logger().info("ready")
@@ -231,7 +233,7 @@ def of_kind(settings: list[Settings], kind: type[S]) -> S:
 
 
 def keep_running(groups: Sequence[Sequence[Callable[..., Node]]], args: list[str]) -> int:
-    """Call `run_all` for each group of nodes in its own process.
+    """Run each group of nodes in a process of its own, by `run_all`.
 
     A process that a signal has killed is replaced by a spare process, which was started in advance. DDS has already
     connected the spare process with the other processes, so that its topics work within milliseconds.

@@ -38,8 +38,8 @@ class Seen:
 
 
 class Observer(Node):
-    """Node that observes `avatar`. If `film_rate` [Hz] is above 0, the poses and true poses of the last `film_s`
-    seconds are stored at the rate `film_rate` for a film."""
+    """Node that records how the avatar `avatar` moves, for the demo. If `film_rate` [Hz] is above 0, the poses and true
+    poses of the last `film_s` seconds are stored at the rate `film_rate` for a film."""
 
     def __init__(self, avatar: str, film_rate: float = 0.0, film_s: float = 8.0) -> None:
         super().__init__("demo_observer", namespace=avatar)

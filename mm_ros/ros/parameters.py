@@ -63,8 +63,8 @@ def descriptor(default: Any, spec: Spec) -> ParameterDescriptor:
 
 
 class LiveSettings:
-    """The ROS parameters of a node, made from settings dataclasses. `current` holds the settings with the present
-    values.
+    """The ROS parameters of a node, made from settings dataclasses. The attribute `current` holds the settings with the
+    present values of the parameters.
 
     The function `on_change` is called after each change of a parameter. If `on_change` raises MmRosError, the change is
     refused with the text of the error.
@@ -96,10 +96,10 @@ class LiveSettings:
         before = list(self.current)
         try:
             self._apply(parameters)
-        except Exception as error:  # A wrong value of a parameter is refused, and the node continues.
+        except Exception as error:  # the node refuses a wrong value and continues
             self.current = before
             with suppress(Exception):
-                self._on_change()  # After a refusal, all parts of the node use the old values again.
+                self._on_change()  # all parts of the node use the old values again
             reason = str(error) if isinstance(error, MmRosError) else repr(error)
             return SetParametersResult(successful=False, reason=reason)
         return SetParametersResult(successful=True)
@@ -110,7 +110,7 @@ class LiveSettings:
         try:
             self._replace(parameters)
             return self.current
-        except Exception:  # The method `_set`, which is called next, reports why the values are refused.
+        except Exception:  # the method `_set` then reports the reason
             return None
         finally:
             self.current = before
@@ -153,8 +153,8 @@ def _floats(default: Any) -> bool:
 
 
 def _warn_of_misspelled(node: Node, known: list[str]) -> None:
-    """Warn of unknown parameter names that resemble a name in `known`. Other unknown names are ignored, because they
-    may belong to another node."""
+    """Warn of unknown parameter names of a node that resemble a name in `known`. All other unknown names are ignored,
+    because they may belong to another node."""
     for name in overrides(node):
         near = [] if name in known else difflib.get_close_matches(name, known, 1, 0.75)
         if near:

@@ -1,4 +1,4 @@
-"""QoS profiles and message classes of the topics in `mm_ros/ros/graph.py`."""
+"""Quality of service (QoS) profiles and message classes of the topics in `mm_ros/ros/graph.py`."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from mm_ros.ros.graph import Qos
 
 
 def publisher_qos(qos: Qos, depth: int = 0) -> QoSProfile:
-    """Return the QoS of a publisher. The queue of the publisher holds at least `depth` messages."""
+    """Return the QoS profile of a publisher whose queue holds at least `depth` messages."""
     return _profile(qos, qos.reliable, max(depth, qos.depth))
 
 
 def subscription_qos(qos: Qos) -> QoSProfile:
-    """Return the QoS of a subscription of a node. The queue of the subscription is short, so that a node processes only
-    the newest messages after a stall."""
+    """Return the QoS profile of a node's subscription, whose queue is short, so that the node processes only the newest
+    messages after a stall."""
     return _profile(qos, qos.reliable if qos.live_reliable is None else qos.live_reliable, qos.live_depth)
 
 
@@ -37,6 +37,6 @@ def _profile(qos: Qos, reliable: bool, depth: int) -> QoSProfile:
 
 
 def message_class(type_name: str) -> Any:
-    """Return the message class for a type name such as "std_msgs/msg/String"."""
+    """Return the Python class of a message type with a name such as "std_msgs/msg/String"."""
     package, _, name = type_name.split("/")
     return getattr(importlib.import_module(f"{package}.msg"), name)

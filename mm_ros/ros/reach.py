@@ -18,19 +18,19 @@ PORTS = 50  # number of different port offsets of processes: a ROS domain has 25
 
 
 def settle_reach(unless_said: str = "") -> None:
-    """Set the environment variables of DDS; call `settle_reach` before `rclpy.init`. `unless_said` is the discovery
-    range if the user has not set one.
+    """Set the environment variables of DDS; call `settle_reach` before `rclpy.init`. If the user has not set a
+    discovery range, `unless_said` is used.
 
     With the discovery range LOCALHOST, Fast DDS does not search other machines, but still answers machines that send to
-    its ports. Therefore a DDS profile of mm_ros limits Fast DDS to the loopback interface, unless the user has set
-    another profile.
+    its ports. A DDS profile of mm_ros therefore limits Fast DDS to the loopback interface, unless the user has set
+    another DDS profile.
     """
     if unless_said:
         os.environ.setdefault(RANGE, unless_said)
     # If SKIP_DEFAULT_XML_FILE is not set, Fast DDS reads DEFAULT_FASTRTPS_PROFILES.xml from the current folder.
     os.environ.setdefault("SKIP_DEFAULT_XML_FILE", "1")
     present = Path(os.environ.get(PROFILES, ""))
-    # A DDS profile of mm_ros that the parent process has set is replaced.
+    # The parent process may have set its own DDS profile of mm_ros, which is replaced.
     if present.name.startswith(OWN) and present.parent.name in ("config", "dds"):
         del os.environ[PROFILES]
     if os.environ.get(RANGE) == "LOCALHOST" and PROFILES not in os.environ:
@@ -46,7 +46,7 @@ def profile(pid: int) -> Path:
     queue for about two more seconds.
     """
     common = share_folder() / "config" / "this_machine.xml"
-    offset = 11 + 2 * (pid % PORTS)  # The offset is odd, because the ports for discovery are even.
+    offset = 11 + 2 * (pid % PORTS)  # odd, because DDS uses even ports for discovery
     own = writable_root() / "dds" / f"{OWN}_{offset}.xml"
     text = common.read_bytes().replace(b"<rtps>", b"<rtps><port><offsetd3>%d</offsetd3></port>" % offset, 1)
     with suppress(MmRosError, OSError):

@@ -1,4 +1,4 @@
-"""Node that records the topics of one avatar into a session."""
+"""Node that records the topics of one avatar to a session (rosbag2)."""
 
 from __future__ import annotations
 

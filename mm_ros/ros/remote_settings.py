@@ -19,8 +19,8 @@ Fields = dict[str, tuple[Any, Spec]]
 
 
 class RemoteSettings:
-    """The parameters of the nodes of one avatar that may change at runtime. Call `watch` to choose the avatar, then
-    call `look` and `tick` regularly.
+    """Reads and changes those parameters of one avatar's nodes that may change at runtime. Call `watch` to choose the
+    avatar, then call `look` and `tick` regularly.
 
     The function `found(node, values)` is called when a node has sent the values of its parameters. The function
     `changed(node, name, value)` is called when a parameter has changed, or when a change was refused and the parameter
@@ -39,9 +39,9 @@ class RemoteSettings:
         self._found, self._changed, self._report = found, changed, report
         self.avatar = ""
         self._clients: dict[str, tuple[Any, Any]] = {}
-        self._asked: dict[str, Any] = {}  # maps the name of a node to the `Future` of its answer
+        self._asked: dict[str, Any] = {}  # maps a node to the `Future` of its answer
         self._known: dict[tuple[str, str], Any] = {}
-        self._wanted: dict[tuple[str, str], Any] = {}  # maps (node, parameter) to the newest unsent value
+        self._wanted: dict[tuple[str, str], Any] = {}  # maps (node, parameter) to the value to be sent
         self._under_way: set[tuple[str, str]] = set()
         ros.create_subscription(ParameterEvent, "/parameter_events", self._on_event, qos_profile_parameter_events)
 
@@ -77,7 +77,7 @@ class RemoteSettings:
                 self._asked[node].add_done_callback(
                     lambda f, node=node, avatar=avatar, names=names: self._answered(avatar, node, names, f)
                 )
-        for node in self._asked.keys() - there:  # A node that restarts is asked for its parameters again.
+        for node in self._asked.keys() - there:  # a node is asked again after a restart
             del self._asked[node]
 
     def _client(self, node: str) -> tuple[Any, Any]:

@@ -25,15 +25,15 @@ from mm_ros.sessions.player import Due, Player, Rewriter
 from mm_ros.sessions.session import LATCHED, choose_avatar, input_topics
 
 CLOCK_PERIOD_S = 0.01
-KEPT_S = 2.0  # Publishers keep the messages of the last 2 s for subscribers that stall.
+KEPT_S = 2.0  # The replay's publishers keep the messages of the last 2 s for subscribers that stall.
 ACKNOWLEDGED_S = 5.0  # maximum wait [s] at the end of a session until subscribers acknowledge the last messages
 # The replay begins when the number of subscribers has been constant for QUIET_S, at the latest after SETTLE_S.
 SETTLE_S, QUIET_S = 2.0, 0.3
 
 
 class Replay(Node):
-    """Node that plays a session. The service `replay/pause` (std_srvs/SetBool) stops and resumes the session, and
-    setting the parameter `position` [s] jumps to another time of the session."""
+    """Node that plays a recorded session. The service `replay/pause` (std_srvs/SetBool) stops and resumes the session,
+    and setting the parameter `position` [s] jumps to another time of the session."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Replay(Node):
         self._lock = threading.Lock()
         self._changed = threading.Event()
         self._stop = threading.Event()
-        self._last_tick = (-1, 0)  # the last /clock message: number of the run and time [ns]
+        self._last_tick = (-1, 0)  # number of the run and time of the last /clock message [ns]
         self.errors_s: list[float] = []
         self._anchored = (-1, 0.0)
         self._anchor_ns = 0
@@ -105,7 +105,7 @@ class Replay(Node):
 
     def wait_for(self, subscribers: int, seconds: float) -> None:
         """Wait until at least `subscribers` nodes subscribe to the trackers, so that nodes that are starting miss no
-        message. Raise MmRosError if the wait takes longer than `seconds`."""
+        message. After `seconds` seconds without enough subscribers, raise MmRosError."""
         publisher = next(self._publishers_of[t] for t, name in self._names.items() if name == "trackers")
         end = time.monotonic() + seconds
         while publisher.get_subscription_count() < subscribers and not self._stop.is_set():

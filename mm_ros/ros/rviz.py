@@ -1,9 +1,9 @@
 """Writes an RViz configuration with displays for the topics and frames of the given avatars.
 
-The launch files write an RViz configuration at each start. The file `rviz/avatar.rviz` is the configuration for the
-default avatar. In RViz 14, a property is expanded only if its parents are expanded. RViz joins `TF Prefix` and the name
-of a link by a slash. A disabled display of RViz does not subscribe to its topic. The property `Namespaces` lists the
-marker namespaces that the display hides.
+The launch files write an RViz configuration each time they start. The file `rviz/avatar.rviz` is the configuration for
+the default avatar. In RViz 14, a property is expanded only if its parents are expanded. RViz joins its property `TF
+Prefix` and the name of a link by a slash. A display that is switched off in RViz does not subscribe to its topic. The
+property `Namespaces` of a marker display lists the namespaces that it hides.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ FARTHEST_M = 30.0
 
 @dataclass(frozen=True)
 class MarkerDisplay:
-    """RViz display of a topic of markers. While the display is switched off in RViz, its markers are not computed."""
+    """RViz display for a topic with markers. While the display is switched off in RViz, its markers are not
+    computed."""
 
     title: str
     topic: str
@@ -44,8 +45,8 @@ MARKERS: tuple[MarkerDisplay, ...] = (
 
 
 def rviz_config(avatars: Sequence[str], world_frame: str = "map", robot: bool = False) -> str:
-    """Return the text of the RViz configuration file. If `robot` is true, RViz also shows the user's robot, whose links
-    are frames below `<avatar>/robot/`."""
+    """Return the text of an RViz configuration file for the avatars `avatars`. If `robot` is true, RViz also shows the
+    user's robot, whose links are frames below `<avatar>/robot/`."""
     each = [_avatar(name, robot) for name in avatars]
     displays = [_floor(), *(each[0] if len(each) == 1 else map(_group, avatars, each)), _frames()]
     paths = [""] if len(each) == 1 else [f"/{name}1" for name in avatars]

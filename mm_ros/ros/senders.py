@@ -1,6 +1,6 @@
 """Sends robot commands to programs that control a robot: SONIC by ZeroMQ, TWIST2 by Redis, or ros2_control by topics.
 
-The extra `robot-out` installs the Python packages for ZeroMQ and Redis.
+`mm_ros setup robot-out` installs the Python packages for ZeroMQ and Redis.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ AHEAD = 45  # The robot controller SONIC needs 45 predicted frames (0.9 s) after
 
 
 class SonicSender:
-    """Publishes the motion of a robot to SONIC by ZeroMQ.
+    """Publishes the motion of a robot to the robot controller SONIC by ZeroMQ.
 
     `kind` selects the message: sonic (joint angles, message version 1), sonic_body (a body of the model SMPL and the
     wrists, message version 3) or sonic_planner (walking velocity, and poses of wrists and head). Messages of versions 1
@@ -60,8 +60,8 @@ class SonicSender:
     def send(self, command: Command, base: F64) -> None:
         base = np.concatenate([base[:3], rot.multiply(base[3:], rot.inverse(self._figure.front))])
         if self._kind == "sonic_planner":
-            # The message on the topic `command` starts the control of the robot by the planner of SONIC. No message
-            # stops SONIC, because a robot without control falls.
+            # The message on the topic `command` starts the control of the robot by the planner of SONIC. SONIC is never
+            # stopped by a message, because a robot without control falls.
             if self._frame % RATE_HZ == 0:
                 self._socket.send(formats.sonic_command(True, False, True))
             self._socket.send(self._planner.message(command, base, 1 / RATE_HZ))
@@ -124,7 +124,7 @@ class Twist2Sender:
 
 
 class TopicSender:
-    """Publishes JointTrajectory or Float64MultiArray messages for controllers of ros2_control."""
+    """Publishes robot commands to controllers of ros2_control, as JointTrajectory or Float64MultiArray messages."""
 
     def __init__(self, publisher: Any, order: Sequence[str], kind: str, rate: float) -> None:
         self.order, self._publisher, self._kind, self._period = tuple(order), publisher, kind, 1 / rate

@@ -98,7 +98,7 @@ def _is_number(value: object) -> bool:
 
 
 def in_processes(users: Sequence[T], per_process: int, cores: int = 1) -> list[list[T]]:
-    """Distribute users evenly over processes with at most `per_process` users each.
+    """Distribute the users evenly over processes, with at most `per_process` users in each process.
 
     If there are enough CPU cores, a process gets half as many users, so that its avatars wait less for each other.
     """

@@ -1,8 +1,8 @@
 """Starts ROS in a process before the process makes its nodes, so that other processes can find it early.
 
-Processes that use DDS need some tenths of a second, and sometimes seconds, to find each other. Topics of processes that
-have found each other are connected within milliseconds. Therefore a spare process starts ROS and then waits, so that it
-joins the graph at once when it replaces a killed process.
+Processes that use DDS need some tenths of a second, and sometimes seconds, to find each other. Once two processes have
+found each other, their topics are connected within milliseconds. A spare process starts ROS in advance, so that it can
+replace a killed process at once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ _announcing: Node | None = None
 def begin(args: Sequence[str] | None = None) -> None:
     """Initialize ROS with the arguments `args` and make a temporary node, by which other processes find this process.
 
-    A second call of `begin` has no effect. Raise MmRosError for an unreadable parameter file or an unknown argument.
+    Only the first call of `begin` in a process has an effect. Raise MmRosError for an unreadable parameter file or an
+    unknown argument.
     """
     global _announcing
     if _announcing is not None:

@@ -49,7 +49,7 @@ class SerializedTf:
         self, stamp_ns: int, positions: Any, rotations: Any, root: NDArray[np.float64] = NO_ROOT
     ) -> bytes:  # fmt: skip
         """Return the serialized message with N transforms from `positions` (N, 3) and `rotations` (N, 4), w first. If
-        `root` (7,) is not empty, this pose replaces that of the first transform."""
+        `root` (7,) is not empty, it replaces the pose of the first transform."""
         sec, nanosec = divmod(stamp_ns, 1_000_000_000)
         write_transforms(
             self._words, self._doubles, self._stamps, self._numbers, sec, nanosec, positions, rotations, root
@@ -79,7 +79,7 @@ class PoseTf:
         return self._message
 
     def serialized(self, pose: AvatarPose) -> bytes:
-        """Return the serialized TF message of a pose."""
+        """Return the serialized TF message for the avatar's pose `pose`."""
         count = len(self._transforms)
         return self._wire.filled(pose.stamp_ns, pose.positions[:count], pose.rotations[:count], pose.root)
 
@@ -128,7 +128,7 @@ class RobotTf:
 class TrackerTf:
     def __init__(self, avatar: str, world: str = WORLD) -> None:
         self._transforms = [_transform(world, f"{avatar}/tracker/{role}") for role in ROLES]
-        # A message object is stored for each combination of trackers that are tracked at the same time.
+        # For each combination of tracked devices, one message object is stored.
         self._wires: dict[tuple[int, ...], tuple[SerializedTf, NDArray[np.int64]]] = {}
 
     def message(self, frame: TrackerFrame) -> TFMessage:
@@ -138,7 +138,7 @@ class TrackerTf:
         return TFMessage(transforms=[self._transforms[r] for r in seen])
 
     def serialized(self, frame: TrackerFrame) -> bytes:
-        """Return the serialized TF message of a tracker frame."""
+        """Return the serialized TF message for the tracker frame `frame`."""
         seen = _seen(frame)
         if seen not in self._wires:
             self._wires[seen] = SerializedTf([self._transforms[r] for r in seen]), np.array(seen, np.int64)

@@ -203,8 +203,8 @@ def _pose(view: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Kind:
-    """Functions that convert messages of one type to dataclasses and back. The function `handed` returns a read-only
-    copy of a dataclass, equal to what a subscriber would receive by a message."""
+    """Functions that convert ROS messages of one type to dataclasses of mm_ros and back. The function `handed` returns
+    a read-only copy of a dataclass, equal to what a subscriber would receive by a message."""
 
     to_ros: Callable[[Any], Any]
     from_ros: Callable[[Any], Any]
@@ -268,7 +268,7 @@ class Wire:
         """Convert a message or a serialized message to a dataclass; raise MmRosError if its numbers are implausible."""
         if not isinstance(given, bytes):
             return self._kind.from_ros(given)
-        if given == self._last[0]:  # The message was already converted for another node of this process.
+        if given == self._last[0]:  # already converted for another node of this process
             return self._last[1]
         out = self._read_fast(given)
         if out is None:
@@ -290,7 +290,7 @@ class Wire:
     def _add(self, forms: dict[Any, _Form], shape: Any, msg: Any) -> _Form | None:
         if self._kind.form is None:
             return None
-        if len(forms) >= SHAPES:  # If each message contained new strings, templates would fill the memory.
+        if len(forms) >= SHAPES:  # limits the memory if each message contains new strings
             forms.clear()
         forms[shape] = self._kind.form(Template(msg), msg)
         return forms[shape]

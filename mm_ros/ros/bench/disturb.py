@@ -1,7 +1,7 @@
 """Change parameters of a running graph as a user does: `python -m mm_ros.ros.bench.disturb AVATAR`.
 
-Every half second, the program changes a feature weight or resets the trajectory. Every 4 s, the program makes the graph
-search a copy of its database file, or the original file again.
+Every half second, this program changes the weight of a feature of the search, or resets the desired trajectory. Every 4
+s, the program makes the graph search a copy of its database file, or the original file again.
 """
 
 from __future__ import annotations

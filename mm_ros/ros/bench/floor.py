@@ -1,8 +1,8 @@
 """Baseline for the latency of the graph: nodes that pass on messages of the same sizes without any computation.
 
-Run `python -m mm_ros.ros.bench.floor AVATAR RATE [HOP …]`. Each HOP is the number of a topic in the table `HOPS`; the
-process runs a node that publishes this topic. If no HOP is given, the nodes of all topics run in one process. If HOP is
-`one_hop`, one node publishes the /tf messages of the trackers and of the pose, and there are no other nodes.
+Run `python -m mm_ros.ros.bench.floor AVATAR RATE [HOP …]`. Each HOP is the number of a topic in the table `HOPS`, which
+a node of this process publishes. If no HOP is given, the nodes of all topics run in one process. If HOP is `one_hop`,
+one node publishes the /tf messages of the trackers and of the pose, and there are no other nodes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from mm_ros.ros.node import run_all
 from mm_ros.ros.qos import message_class, publisher_qos, subscription_qos
 from mm_ros.ros.tf import PoseTf, TrackerTf
 
-WAKE_S = 0.5  # The process checks every 0.5 s whether Ctrl-C was pressed.
+WAKE_S = 0.5  # The process of the baseline checks every 0.5 s whether Ctrl-C was pressed.
 HOPS = ("trackers", "body_orientation", "trajectory", "matched_pose", "/tf")
 
 
@@ -66,8 +66,8 @@ class Executor(LeanExecutor):
 class Samples:
     """Computes the time stamps of simulated tracker samples, which a timer publishes at a fixed rate.
 
-    The time stamps are aligned with the earliest tick of the timer. If the stamps were aligned with a late tick, each
-    later sample would be published one tick too late.
+    The earliest tick of the timer determines the time stamps. If the stamps were aligned with a late tick, each later
+    sample would be published one tick too late.
     """
 
     def __init__(self, rate: float) -> None:
@@ -86,7 +86,7 @@ class Source(Node):
     def __init__(self, avatar: str, rate: float) -> None:
         super().__init__("floor_source", namespace=avatar)
         self._samples = Samples(rate)
-        self._settling = 50  # Nothing is published in the first 50 ticks of the timer, which are late.
+        self._settling = 50  # number of first ticks without a sample, because they are late
         self._frame = next(iter(sample_trackers(1)))
         self._frames = TrackerTf(avatar)
         self._out, self._tf = _publisher(self, "trackers"), _publisher(self, "/tf")

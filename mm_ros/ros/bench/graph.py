@@ -50,7 +50,7 @@ class Plan:
     avatar_rate: int = 90
     record: bool = False
     disturb: bool = False
-    against: Path | None = None  # folder of another version of mm_ros, whose latency is measured for comparison
+    against: Path | None = None  # folder with another version of mm_ros, whose latency is also measured
 
 
 class Listener:
@@ -118,8 +118,8 @@ def names_of(avatars: int) -> list[str]:
 
 
 def graph_commands(mode: str, avatars: int, rate: int, folder: Path, python: Sequence[str] = ()) -> list[list[str]]:
-    """Return the commands that start the ROS graph. `python` is the Python command of another version of mm_ros, or
-    empty for the present version."""
+    """Return the shell commands that start the ROS nodes whose latency is measured. `python` is the Python command of
+    another version of mm_ros, or empty for the present version."""
     config = folder / f"rate{rate}.yaml"
     config.write_text(f"/**/tracker_bridge:\n  ros__parameters:\n    rate: {float(rate)}\n")
     run = partial(_run_module, python)
@@ -135,8 +135,8 @@ def _run_module(python: Sequence[str], *words: str) -> list[str]:
 
 
 def floor_commands(kind: str, rate: int) -> list[list[str]]:
-    """Return the commands that start the nodes of the baseline in `floor.py`. The baseline `kind` is one_hop, four_hops
-    (nodes in one process), or four_hops_processes (one process per node)."""
+    """Return the shell commands that start the nodes of the baseline in `floor.py`. The baseline `kind` is one_hop,
+    four_hops (nodes in one process), or four_hops_processes (one process per node)."""
     base = module_command("mm_ros.ros.bench.floor", "bench0", str(rate))
     if kind == "four_hops_processes":
         return [[*base, str(hop)] for hop in range(len(HOPS))]
@@ -146,7 +146,7 @@ def floor_commands(kind: str, rate: int) -> list[list[str]]:
 @dataclass
 class Running:
     pids: list[int]
-    check: Callable[[], None]  # function that raises MmRosError if a process of the graph has ended
+    check: Callable[[], None]  # raises MmRosError if a process of the ROS graph has ended
 
 
 @contextmanager
@@ -241,7 +241,7 @@ def _latencies(listener: Listener, ended_ns: int) -> dict[str, Any]:
 
 
 def family(pid: int) -> list[int]:
-    """Return the process ids of a process and of all its descendants."""
+    """Return the ids of the process `pid` and of all processes that it has started, directly or not."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return [pid, *(p for child in children for p in family(int(child)))]
 
@@ -278,7 +278,7 @@ def median_of(rounds: list[dict[str, Any]]) -> dict[str, Any]:
 
 @contextmanager
 def measuring() -> Iterator[None]:
-    """Initialize ROS for a benchmark, and make SIGTERM raise KeyboardInterrupt.
+    """Initialize ROS for a benchmark, which SIGTERM ends by the exception KeyboardInterrupt.
 
     The signal handlers of rclpy are not used, because they would close the ROS context between two rounds.
     """

@@ -21,7 +21,7 @@ from mm_ros.ros.qos import message_class, publisher_qos
 from mm_ros.ros.reach import settle_reach
 
 SESSION_S = 120  # duration [s] of the recorded session that the benchmark plays in a loop
-PARTS = 12  # number of measurements in the simulated hour
+PARTS = 12  # number of equal parts of the run, each with one measurement
 # The first WARM_PARTS measurements of the memory are ignored, because buffers and logs are still filling.
 WARM_PARTS = 2
 START_S = 120.0

@@ -20,7 +20,7 @@ def key_latency(
     processes: Any, port: int, presses: int, seed: int, database: Path | None, say: Callable[[str], None]
 ) -> dict[str, Any]:
     """Press and release `presses` keys at random moments, and return statistics of the delays [ms] from a key press
-    until the page receives the first pose that follows the key. The page draws nothing during the measurement."""
+    until the page receives the first pose that follows the key. The page draws no pictures meanwhile."""
     sync_playwright, chromium = browser()
     url, rng = own_address(port), np.random.default_rng(seed)
     words = ["up", "--control", "keyboard", "-p", f"joystick_control.page_port={port}"]
@@ -37,7 +37,7 @@ def key_latency(
                 page.evaluate("() => { mmRosPage.room.renderer.render = () => {}; }")
                 say(f"key to pose: {presses} keys in Chromium …")
                 for i in range(presses + len(KEYS)):
-                    if i == len(KEYS):  # The first press of each key, a warm-up, is not counted.
+                    if i == len(KEYS):  # the first press of each key is not counted
                         page.evaluate("mmRosPage.steering.back.length = 0")
                     for press in (page.keyboard.down, page.keyboard.up):
                         press(KEYS[i % len(KEYS)])

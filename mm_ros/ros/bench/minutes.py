@@ -27,7 +27,7 @@ from mm_ros.ros.bench.graph import (
 from mm_ros.ros.bench.hour import anonymous_mb
 
 PARTS = 6
-CHUNK_S = 10.0  # `minutes.py` counts the received messages every CHUNK_S seconds.
+CHUNK_S = 10.0  # time between two counts of the received messages [s]
 
 
 def run_minutes(minutes: float, avatars: int, rate: int, say: Say) -> dict[str, Any]:
@@ -97,7 +97,7 @@ class _Count:
                 at = poses.pop(stamp, None)
                 if at is not None:
                     self._late_ms.append((at - stamp) * 1e-6)
-                elif stamp >= self._from_ns:  # Samples sent before the count began do not count as lost.
+                elif stamp >= self._from_ns:  # samples sent before the count began are not lost
                     self._lost += 1
             for stamp in [s for s in poses if s < old_ns]:
                 del poses[stamp]  # A pose is ignored if its tracker sample has arrived before the count began.

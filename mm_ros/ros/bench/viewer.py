@@ -1,5 +1,5 @@
-"""Measures the latency of the graph with and without a viewer. A test client replaces the browser: the client receives
-all data of the viewer but draws nothing."""
+"""Measures the latency of the ROS nodes with and without an open inspector page. A test client replaces the browser:
+the client receives all data of the viewer but draws nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mm_ros.base.own_python import module_command
 from mm_ros.ros.bench.graph import Say, graph_commands, measure, measuring, median_of
 from mm_ros.web.access import TOKEN_VARIABLE, new_token
 
-LEAST_FRAMES_PER_S = 15.0  # A measurement is refused if the test client receives fewer than 15 frames/s.
+LEAST_FRAMES_PER_S = 15.0  # minimum number of frames that the test client must receive per second
 
 
 def viewer_commands(port: int, said: Path) -> list[list[str]]:
@@ -35,7 +35,7 @@ def run_bench(mode: str, rate: int, seconds: float, rounds: int, say: Say) -> di
 
 def _rounds(mode: str, rate: int, seconds: float, rounds: int, say: Say, folder: Path) -> dict[str, Any]:
     without, beside, frames = [], [], []
-    for i in range(rounds):  # Measurements with and without the viewer alternate.
+    for i in range(rounds):  # rounds without and with the viewer alternate
         graph, said = graph_commands(mode, 1, rate, folder), folder / f"page{i}.json"
         without.append(measure(graph, 1, seconds, folder))
         beside.append(measure([*graph, *viewer_commands(_free_port(), said)], 1, seconds, folder))

@@ -35,9 +35,9 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-timer-throttling
 
 Samples = list[tuple[float, float]]  # time [s], value
 
-# The JavaScript function SIMULATED simulates a headset in the page. A web worker triggers the frames of the simulated
-# headset, because timers and animation frames of a browser window are too slow. SIMULATED also sends each frame of the
-# simulated headset to the echo server of the benchmark.
+# The JavaScript function SIMULATED simulates a headset in the headset page. A web worker triggers the frames of the
+# simulated headset, because timers and animation frames of a browser window are too slow. SIMULATED also sends each
+# frame of the simulated headset to the echo server of the benchmark.
 SIMULATED = """async ([hz, echoPort, echoBytes, most]) => {
   const P = mmRosPage, r = P.room.renderer, space = new EventTarget(), session = new EventTarget();
   r.setAnimationLoop(null); r.render = () => {};
@@ -171,14 +171,14 @@ def _heap_mb(debug: Any) -> float:
 
 
 def by_minute(samples: Samples) -> list[float]:
-    """Return the median of the memory [MB] in each minute."""
+    """Return the median of the page's memory [MB] in each minute of the run."""
     minutes = [[mb for t, mb in samples if t // 60.0 == minute] for minute in range(int(samples[-1][0] // 60.0) + 1)]
     return [round(float(np.median(values)), 2) for values in minutes if values]
 
 
 def growth(samples: Samples) -> float | None:
     """Return the growth of the memory [MB], that is, the median of the last minute minus the median of the third
-    minute. Return None if the run is shorter than three minutes."""
+    minute. For runs shorter than three minutes, return None."""
     end = samples[-1][0]
     late = [mb for t, mb in samples if t > end - 60.0]
     early = [mb for t, mb in samples if MINUTES_S <= t < MINUTES_S + 60.0]

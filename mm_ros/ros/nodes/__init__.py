@@ -1,1 +1,1 @@
-"""The ROS nodes of mm_ros; each node has its own file."""
+"""The ROS nodes of mm_ros, one per file."""

@@ -30,7 +30,7 @@ class InputSettings(Settings):
     timeout: float = setting(
         0.5,
         "If the newest input of `joy`, `cmd_vel` or the page is older than `timeout`, the stick counts as released. "
-        "Larger values bridge longer gaps in the input.",
+        "With a larger `timeout`, longer gaps are bridged.",
         "s",
         0.05,
         10.0,
@@ -47,8 +47,8 @@ class JoystickControl(AvatarNode):
         self.follow_layout(self._stage.set_times)
         # The user's newest input: source (topic or page), time, sequence number, and the function that processes it.
         self._input: tuple[str, int, int, Callable[[int], Trajectory | None]] | None = None
-        self._camera = 0.0  # yaw of the camera in the world [rad], to which the stick refers
-        self._sequences: dict[int, int] = {}  # maps a trajectory's time stamp to the number of the page's input
+        self._camera = 0.0  # yaw of the camera in the world, to which the stick refers [rad]
+        self._sequences: dict[int, int] = {}  # maps a trajectory's stamp to the number of the page's input
         self.listen("joy", self._on_joy)
         self.listen("cmd_vel", self._on_twist)
         self.listen("camera_heading", self._on_camera)

@@ -46,12 +46,12 @@ SEARCH_WARN_S, SEARCH_ERROR_S = 0.005, 0.05
 class DatabaseSettings(Settings):
     database: str = setting(
         "",
-        "Pose database (.mmdb) to search. If `database` is empty, the procedural database that mm_ros generates is "
+        "Motion database (.mmdb) to search. If `database` is empty, the procedural database that mm_ros generates is "
         "used; the engine `learned` then needs no database.",
         file=".mmdb",
     )
     control: str = setting(
-        "vr", "Input that steers the avatar. Unless `control` is vr, `steered_features` replaces `features`. `mm_ros "
+        "vr", "Input that steers the avatar. If `control` is not vr, `steered_features` replaces `features`. `mm_ros "
               "up` and the launch files set `control`.", choices=CONTROLS, live=False,
     )
     features: str = setting(
@@ -92,7 +92,7 @@ class MotionMatcher(AvatarNode):
         self._layout = self.publisher("feature_layout")
         self._calibration = Calibration()
         self._source = ""
-        self._search_s = 0.0  # duration [s] of the longest search since the last diagnostic report
+        self._search_s = 0.0  # duration of the longest search since the last diagnostic report [s]
         # The files of a changed parameter are loaded in another thread and stored in `_loaded` until the change takes
         # effect.
         self._loaded: dict[Files, Opened] = {}
@@ -108,7 +108,7 @@ class MotionMatcher(AvatarNode):
     def preload(cls) -> None:
         with suppress(MmRosError, OSError):
             built = sorted((cache_root() / "database").glob(f"*{SUFFIX}"), key=lambda path: path.stat().st_mtime)
-            if built:  # A small database compiles the functions for all databases.
+            if built:  # functions compiled for one database serve all
                 database = read_database(built[-1])
                 warm_up(build_matcher(MatcherSettings(), database, Calibration()), database)
 
@@ -222,7 +222,7 @@ def warm_up(stage: MatcherStage | StateMachineStage, database: MotionDatabase) -
 
 
 def files_of(settings: list[Settings]) -> Files:
-    """Return the values of those settings that determine which files the node opens."""
+    """Return those settings of the node that determine which database and model it opens."""
     matcher = of_kind(settings, MatcherSettings)
     model = matcher.model if matcher.engine == LEARNED else ""
     own = of_kind(settings, DatabaseSettings)
@@ -230,8 +230,8 @@ def files_of(settings: list[Settings]) -> Files:
 
 
 def opened(settings: MatcherSettings, files: Files) -> Opened:
-    """Open the learned model and the database that the settings name. If the settings name no database, a learned model
-    uses the part of a database that its file contains."""
+    """Open the learned model and the motion database that the settings of the node name. If the settings name no
+    database, a learned model uses the part of a database that its file contains."""
     learned, path = load_learned(settings), files[0]
     if learned is not None and not path:
         return Opened(learned, learned.digest, [])
@@ -246,5 +246,5 @@ def opened(settings: MatcherSettings, files: Files) -> Opened:
     return Opened(learned, *_databases[key])
 
 
-SHARED = 4  # maximum number of open databases that the avatars of a process share
+SHARED = 4  # maximum number of motion databases that are open in a process, shared by its avatars
 _databases: dict[tuple[str, tuple[int, ...]], tuple[MotionDatabase, list[str]]] = {}

@@ -19,7 +19,7 @@ from mm_ros.ros.node import AvatarNode
 from mm_ros.trajectory.path import PathSettings, PathStage
 
 PERIOD_S, DRAW_S = 1 / 60, 1 / 30
-DRAWN_POINTS = 200  # The page draws a path with at most 200 points.
+DRAWN_POINTS = 200  # maximum number of points of the path that the page draws
 
 
 class PathControl(AvatarNode):
@@ -51,8 +51,8 @@ class PathControl(AvatarNode):
         self._stage.append(point_from_ros(msg, self.world_frame))
 
     def _on_click(self, request: dict[str, Any]) -> tuple[bool, str]:
-        """Walk to the point that the user has clicked on the page. If the request of the page contains `add`, first
-        walk to the points of earlier clicks."""
+        """Let the avatar walk to the point that the user has clicked on the page. If the request of the page contains
+        `add`, first walk to the points of earlier clicks."""
         try:
             point = np.array([float(request[k]) for k in "xy"])
         except (KeyError, TypeError, ValueError):

@@ -34,10 +34,10 @@ class EstimatorSettings(Settings):
     camera_frame: str = setting(
         "camera", "Frame id of the camera in `landmarks`, whose axes are x forward, y left, z up.", live=False
     )
-    threads: int = setting(1, "Number of threads that run the networks.", low=1, high=16, live=False)
+    threads: int = setting(1, "Number of threads for BlazePose's networks.", low=1, high=16, live=False)
     min_detection_confidence: float = setting(
         0.5,
-        "Minimum confidence of the detector for a person in an image. Larger values give fewer false detections but "
+        "Minimum confidence of the detector for a person in an image. A larger value gives fewer false detections but "
         "miss more people.",
         "",
         0.0,
@@ -46,7 +46,7 @@ class EstimatorSettings(Settings):
     min_presence_confidence: float = setting(
         0.5,
         "If the confidence of a person's landmarks falls below this limit, the person counts as lost and is searched "
-        "again. With larger values people are lost sooner.",
+        "again. With a larger limit, people are lost sooner.",
         "",
         0.0,
         1.0,
@@ -70,7 +70,7 @@ class PoseEstimator(AvatarNode):
         self._threads = [threading.Thread(target=self._work, daemon=True)]
         if s.camera:
             self.health.expects_input = False
-            first = pictures(s.camera)  # If the camera cannot be opened, the node ends at its start.
+            first = pictures(s.camera)  # raises MmRosError if the camera cannot be opened
             self._threads.append(threading.Thread(target=self._read, args=(s.camera, first), daemon=True))
         else:
             self.listen("image", self._take)
@@ -149,7 +149,7 @@ class PoseEstimator(AvatarNode):
         )
 
     def reset(self) -> None:
-        """Make the thread of the estimator reset the estimator before the next image."""
+        """Let the estimator's thread clear the state of the estimator before the next image."""
         self._reset_asked = True
 
     def apply_settings(self) -> None:

@@ -35,7 +35,7 @@ class TfSettings(Settings):
         choices=("joints", "root", "off"),
     )
     tf_rate: float = setting(
-        0.0, "Maximum rate of TF messages. With 0, one message is published per pose.", "Hz", 0.0, 1000.0
+        0.0, "Maximum rate of TF messages. If 0, each pose is published on TF.", "Hz", 0.0, 1000.0
     )
 
 
@@ -54,10 +54,10 @@ class PosePostprocessor(AvatarNode):
         self._calibration = Calibration()
         self._stage: PostStage | None = None
         self._stage_skeleton = 0  # hash
-        # Maps the hash of a skeleton to the skeleton, oldest first. Each pose contains the hash of its skeleton.
+        # Maps the hash of a skeleton, which each pose contains, to the skeleton, oldest first.
         self._skeletons: dict[int, CoreSkeleton] = {}
         self._last_pose = LastPose(self.avatar)
-        self._former = self._last_pose.read()  # the last pose of a killed process, from which the new process continues
+        self._former = self._last_pose.read()  # last pose of a killed process, from which this process continues
         self._reunion = Reunion(self._last_pose.listeners)
         warm_up(self.settings(PostSettings), default_skeleton())
         self._warm_joints = len(default_skeleton())
@@ -87,7 +87,7 @@ class PosePostprocessor(AvatarNode):
         listeners = self._pose.get_subscription_count(), self._tf.get_subscription_count()
         pose = self._stage.step(matched, trackers, wait=self._waits(listeners))
         self.outputs.pose(pose, moved=trackers is not None and not is_identity(trackers.new_from_old))
-        self._publish_tf(pose)  # TF is published before `pose`, because viewers draw when TF arrives.
+        self._publish_tf(pose)  # before `pose`, because viewers draw when TF arrives
         self._pose.publish(pose)
         self._last_pose.write(pose, listeners if self._reunion.over else self._reunion.expected)
         self._former = pose
@@ -100,7 +100,7 @@ class PosePostprocessor(AvatarNode):
         waits = self._reunion.waits(listeners, time.monotonic_ns())
         if not waits and not self._reunion.complete:
             assert self._stage is not None
-            self._stage.declare()  # Subscribers that were found late must not blend earlier poses into later ones.
+            self._stage.declare()  # late subscribers must not blend earlier poses into later ones
         return waits
 
     def _publish_tf(self, pose: AvatarPose) -> None:
@@ -130,7 +130,7 @@ class PosePostprocessor(AvatarNode):
         if skeleton is None:
             return False
         settings = self.settings(PostSettings)
-        if len(skeleton) != self._warm_joints:  # A new number of joints makes numba compile the code again.
+        if len(skeleton) != self._warm_joints:  # numba compiles the code again for a new number of joints
             warm_up(settings, skeleton)
             self._warm_joints = len(skeleton)
         self._stage = fit_post(self._stage, settings, skeleton, self._calibration, self._former)

@@ -34,14 +34,14 @@ SKELETONS = 8
 STATUS_S = 0.1
 REPORT_S = 1.0
 DEADMAN_S = 0.5  # The deadman switch counts as released if its newest message is older than 0.5 s.
-MOST_DRY = 60_000  # A dry run stores at most 60,000 commands for its plot.
+MOST_DRY = 60_000  # maximum number of commands that a dry run stores for its plot
 SONIC = ("sonic", "sonic_body", "sonic_planner")
 FIXED_RATE = (*SONIC, "twist2")
 
 
 @dataclass(frozen=True)
 class RobotSettings(Settings):
-    urdf: str = setting("", "Robot file (URDF, xacro or MJCF), required by the node.", live=False)
+    urdf: str = setting("", "Robot file (URDF, xacro or MJCF); the node does not start without it.", live=False)
     overrides: str = setting(
         "",
         "File robot.yaml with corrections of the robot file. If `overrides` is empty, a robot.yaml beside the robot "
@@ -82,7 +82,7 @@ class RobotSettings(Settings):
         "", "Network address for the outputs sonic… (default tcp://127.0.0.1:5556) and twist2 (default "
         "127.0.0.1:6379).", live=False,
     )
-    robot_name: str = setting("g1", "Name of the robot in the keys of TWIST2.", live=False)
+    robot_name: str = setting("g1", "Name of the robot in the Redis keys of the output `twist2`.", live=False)
     robot_state_topic: str = setting(
         "/joint_states", "Topic with the measured joints of the robot (sensor_msgs/JointState).", live=False
     )
@@ -126,7 +126,7 @@ class RobotFollower(AvatarNode):
             self.get_logger().warning(f"{' and '.join(self._figure.roles.missing)} not found; the rest follows")
         self._skeletons: dict[int, CoreSkeleton] = {}
         self._follower = self._made(default_skeleton())
-        self._follower.step(rest_pose(default_skeleton()))  # The call compiles functions before poses arrive.
+        self._follower.step(rest_pose(default_skeleton()))  # compiles functions before poses arrive
         self._latest: tuple[float, RobotState] | None = None
         self._targets, self._tf = self.publisher("joint_targets"), self.publisher("/tf")
         self._base = self.publisher("robot_base")
@@ -311,7 +311,7 @@ class RobotFollower(AvatarNode):
             if len(self._dry) < MOST_DRY:
                 self._dry.append((now, command))
         else:
-            assert self._latest is not None  # Before the first pose of the avatar, the safety guard returns no command.
+            assert self._latest is not None  # the guard gives no command before the avatar's first pose
             base = self._base_guard.step(self._latest[1].base, command.runs)
             try:
                 self._sender.send(command, base)

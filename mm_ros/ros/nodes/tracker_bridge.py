@@ -54,7 +54,7 @@ POSE_TOPICS = {"head_topic": HEAD_ROLE, "left_topic": LEFT_HAND_ROLE, "right_top
 
 @dataclass(frozen=True)
 class BridgeSettings(Settings):
-    source: str = setting("synthetic", "Source of the tracker poses.", choices=SOURCES, live=False)
+    source: str = setting("synthetic", "Tracker source, which reads the poses.", choices=SOURCES, live=False)
     path: str = setting(
         "",
         "File or folder that the tracker source reads. Source `mocap`: a BVH file, or a folder or an archive of BVH "
@@ -132,7 +132,7 @@ class TrackerBridge(AvatarNode):
         place = place_of(s)
         self._paused = False
         self._ticks: Ticker | None = None
-        self._states: Any = []  # tracking state of each tracker in the last frame
+        self._states: Any = []  # state (lost, extrapolated, tracked) of each tracker in the last frame
         self._source = make_source(
             s.source, s.path, s.rate, s.seed, simulation(s), pairs(s.steamvr_serials), s.topics_axes,
             s.headset_port, s.headset_wifi,
@@ -140,7 +140,7 @@ class TrackerBridge(AvatarNode):
         warm_up()
         self._source.open()
         self._hands_reported = ""
-        self._skeleton: Skeleton | None = None  # the last published skeleton of the user's true poses
+        self._skeleton: Skeleton | None = None  # skeleton of the user's true poses, as published last
         self._stages = self._build(place)
         self._publish_calibration(self._stages.calibrator.current)
         self.create_service(Trigger, "calibrate", self._on_calibrate)
@@ -250,7 +250,7 @@ class TrackerBridge(AvatarNode):
     def _poll(self) -> None:
         while (raw := self._source.poll(self.now_ns())) is not None:
             self._publish_grips(raw)
-            for seen in self._source.landmarks():  # Of all sources, only sessions with a camera contain landmarks.
+            for seen in self._source.landmarks():  # only recorded sessions contain landmarks
                 self._landmarks.publish(landmarks_to_ros(seen))
             gated = self._stages.gate.step(raw)
             if gated is not None:
@@ -270,14 +270,14 @@ class TrackerBridge(AvatarNode):
         self._grips.publish(Joy(header=header(raw.stamp_ns, ""), buttons=held))
 
     def _pause(self, paused: bool, response: Trigger.Response) -> Trigger.Response:
-        """Stop or resume publishing the trackers. While no trackers are published, the source continues to run, and the
-        avatar stands still."""
+        """Stop or resume publishing the trackers. During a pause the tracker source continues to run, and the avatar
+        stands still."""
         self._paused = paused
         response.success, response.message = True, f"trackers are {'paused' if paused else 'resumed'}"
         return response
 
     def _aim(self, stamp_ns: int) -> None:
-        """Let the timer tick when the next tracker sample is due. If the timer ticked at a fixed period, each sample
+        """Let the timer tick when the next simulated tracker sample is due, because with a fixed period each sample
         would have to wait for the next tick."""
         if self._ticks is None or not self._source.trusted:
             return
@@ -392,7 +392,7 @@ class TrackerBridge(AvatarNode):
         reported = f"{hands.convention} {hands.exchanged} {hands.known()}"
         if reported != self._hands_reported:
             self._hands_reported = reported
-            if hands.exchanged:  # There are two log calls, because rclpy refuses two severities in one line of code.
+            if hands.exchanged:  # rclpy refuses two severities in one line of code
                 self.get_logger().warning(report)
             else:
                 self.get_logger().info(report)

@@ -21,7 +21,7 @@ from mm_ros.trajectory.from_trackers import TrajectorySettings
 
 LATE_NS = 50_000_000
 STALE_PERIOD_S = 1 / 60
-# The node publishes stale trajectories after STALE_TICKS timer ticks without a tracker message. A single tick is not
+# The node publishes stale trajectories after this number of timer ticks without a tracker message. A single tick is not
 # enough, because after a stall of the process the timer ticks before the waiting tracker messages are read.
 STALE_TICKS = 3
 NS = 1e9
@@ -31,8 +31,8 @@ NS = 1e9
 class StaleSettings(Settings):
     silent_s: float = setting(
         0.2,
-        "Time without trackers after which the node publishes stale trajectories, which stop the avatar. With larger "
-        "values the avatar stops later.",
+        "Time without trackers after which the node publishes stale trajectories, which stop the avatar. With a larger "
+        "value the avatar stops later.",
         "s",
         0.05,
         60.0,
@@ -59,7 +59,7 @@ class TrajectoryPredictor(AvatarNode):
         self.listen_calibrated("trackers", self._on_trackers)
         self.listen("body_orientation", self._on_orientation)
         self.listen("landmarks", self._on_landmarks)
-        self._watchdog = self.every(self._silent_ns / NS, self._watch)  # Each tracker message restarts the timer.
+        self._watchdog = self.every(self._silent_ns / NS, self._watch)  # restarted by each tracker message
         self.start()
 
     @classmethod
@@ -68,7 +68,7 @@ class TrajectoryPredictor(AvatarNode):
         warm_up(TrajectoryStages.load(StepSettings(), TrajectorySettings(), times), headset_facing())
 
     def _on_trackers(self, frame: TrackerFrame) -> None:
-        if frame.state[HEAD_ROLE] != LOST:  # While the headset is lost, the avatar stops as it does without trackers.
+        if frame.state[HEAD_ROLE] != LOST:  # while the headset is lost, the avatar stops as without trackers
             self._received_ns = self.now_ns()
             self._restart_watchdog()
         for late in self._pairs.overdue(frame.stamp_ns, LATE_NS):
@@ -132,13 +132,13 @@ class TrajectoryPredictor(AvatarNode):
         self._stages.reset()
         self._fallback.reset()
         self._pairs.clear()
-        self._received_ns = None  # No stale trajectory is published until trackers arrive again.
+        self._received_ns = None  # no stale trajectory is published before the next trackers
 
     def apply_settings(self) -> None:
         self._stages.trajectory.settings = self.settings(TrajectorySettings)
         self._stages.steps.settings = self.settings(StepSettings)
         self._silent_ns = self.settings(StaleSettings).silent_s * NS
-        self._ticks = max(self._ticks, 1)  # The next tracker message starts the timer with the new period.
+        self._ticks = max(self._ticks, 1)  # the next tracker message starts the timer with the new period
 
 
 def warm_up(stages: TrajectoryStages, fallback: OrientationStage) -> None:

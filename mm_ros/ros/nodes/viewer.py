@@ -62,21 +62,21 @@ SILENT_S = 0.5  # The node does not wait for poses of an avatar that has sent no
 class ViewerSettings(Settings):
     host: str = setting(
         "127.0.0.1",
-        "Network address on which the page is served. With 0.0.0.0, other machines can open the page, too, if they "
+        "Network address of the inspector page. With 0.0.0.0, other machines can open the page, too, if they "
         "have its token.",
         live=False,
     )
-    port: int = setting(8080, "Network port of the viewer's page.", low=1, high=65535, live=False)
+    port: int = setting(8080, "Network port of the inspector page.", low=1, high=65535, live=False)
     view_rate: float = setting(
         30.0,
-        "Rate of the frames that are sent to browsers. A higher frame rate gives smoother motion and more load.",
+        "Rate of the pictures that browsers get. With a higher rate, motion is smoother and the load higher.",
         "Hz",
         1.0,
         90.0,
         live=False,
     )
     urdf: str = setting(
-        "", "Robot file of a robot that the page shows beside the avatar. If `urdf` is empty, no robot is shown.",
+        "", "Robot file of the robot that the page shows beside the avatar. If `urdf` is empty, no robot is shown.",
         live=False,
     )
     avatars: str = setting(
@@ -94,11 +94,11 @@ class Seen:
     latencies_s: deque[float] = field(default_factory=lambda: deque(maxlen=500))
     received: deque[float] = field(default_factory=lambda: deque(maxlen=500))
     truths: dict[int, bytes] = field(default_factory=dict)
-    compared: tuple[bytes, bytes] | None = None  # the newest poses of avatar and true body with equal time stamps
+    compared: tuple[bytes, bytes] | None = None  # newest poses of avatar and true body with equal time stamps
     match: Any = None
-    searched: Any = None  # the match of the last frame in which a search has run
-    drawn: Any = None  # the search result whose features the page draws
-    shapes: list[Any] = field(default_factory=list)  # the subscriptions to the avatar's skeletons
+    searched: Any = None  # message `Match` of the last search
+    drawn: Any = None  # message `Match` whose features the page draws
+    shapes: list[Any] = field(default_factory=list)  # subscriptions to the avatar's skeletons
     last_s: float = field(default_factory=time.monotonic)
 
 
@@ -130,7 +130,7 @@ class Viewer(AvatarNode):
         self._panel = Panel(self._server, lambda *action: self._actions.put(action))
         furnish(self._server)
         self._seen: dict[str, Seen] = {}
-        self._left: dict[str, AvatarScene] = {}  # scenes of avatars that have ended, for the case that they start again
+        self._left: dict[str, AvatarScene] = {}  # scenes of stopped avatars, which may start again
         self._shown: dict[str, bool] = {}  # maps a layer of the page to True if the user has switched the layer on
         self._beside = True
         self._cameras: dict[int, Camera] = {}
@@ -140,9 +140,9 @@ class Viewer(AvatarNode):
         show = self._panel.settings.show
         self._settings = RemoteSettings(self, names, self._found_settings, show, self._say)
         self._move = mover(self._server)
-        self._watched = False  # True while a browser shows the page
+        self._watched = False  # True while a browser shows the inspector page
         self._chores = [Chore(self._report, REPORT_S), Chore(self._look, LOOK_S)]
-        room_joints(rest_pose(default_skeleton()))  # Numba compiles `room_joints` before the first frame.
+        room_joints(rest_pose(default_skeleton()))  # compiles `room_joints` before the first picture
         # The timer uses a steady clock, so that the page also works while simulated time is paused.
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._frame_s = 1.0 / s.view_rate

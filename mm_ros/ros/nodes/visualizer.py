@@ -1,7 +1,7 @@
 """Node `visualizer`: makes markers for RViz from the topics of an avatar, at the rate `marker_rate`.
 
-The markers of a topic are computed only while the topic has a subscriber. Therefore a display that is switched off in
-RViz needs no CPU time.
+The markers of a topic are computed only while the topic has a subscriber. A display that is switched off in RViz
+therefore needs no CPU time.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ CANDIDATES = 5
 class VisualizerSettings(Settings):
     marker_rate: float = setting(
         30.0,
-        "Rate at which the markers are published. Larger values give smoother motion in RViz and more load.",
+        "Rate at which markers are published. With a larger rate, motion in RViz is smoother and the load higher.",
         "Hz",
         1.0,
         120.0,
@@ -62,7 +62,7 @@ class VisualizerSettings(Settings):
 
 @dataclass
 class Seen:
-    """The newest data of each topic of one avatar."""
+    """The newest data of each topic of one avatar, from which its markers are made."""
 
     pose: AvatarPose | None = None
     matched: AvatarPose | None = None
@@ -71,8 +71,8 @@ class Seen:
     orientation: BodyOrientation | None = None
     trajectory: Trajectory | None = None
     match: Match | None = None
-    searched: Match | None = None  # the match of the last frame in which a search has run
-    query: Any = None  # the query of the last search, converted to positions and velocities
+    searched: Match | None = None  # message `Match` of the last search
+    query: Any = None  # query of the last search as positions and velocities
     winner: Any = None
 
 
@@ -174,8 +174,8 @@ class Visualizer(AvatarNode):
     def _candidate(self, index: int, frame: int, database: int, matched: AvatarPose) -> list[Any]:
         """Return markers that show the pose of a search candidate at the avatar's root, scaled to the avatar's size.
 
-        `database` is the hash of the searched database. If the visualizer has opened another database, no markers are
-        returned.
+        `database` is the hash of the searched database. Markers are returned only if the visualizer has opened the same
+        database.
         """
         if self._database is None:
             s = self.settings(VisualizerSettings)

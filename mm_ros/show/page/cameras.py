@@ -86,7 +86,6 @@ class Camera:
         self._lead(np.array([*scene.root[:2], TARGET_HEIGHT_M]), self._offset)
 
     def _lead(self, target: Any, offset: Any) -> None:
-        """Set the browser's camera pose, and ignore poses that the browser reports until one agrees with the set
-        pose."""
+        """Set the browser's camera pose, and ignore reported poses until one agrees with the set pose."""
         self._target, self._sent_offset, self._lead_until = target, offset, time.monotonic() + ECHO_S
         self._aim(target + offset, target)
