@@ -43,7 +43,7 @@ def is_affected(version: str, affected: dict[str, Any]) -> bool:
             if given["type"] == "ECOSYSTEM" and _inside(own, given["events"]):
                 return True
     except InvalidVersion:
-        return True  # a version that cannot be compared is reported as affected
+        return True  # a package version that cannot be compared is reported as vulnerable
     return False
 
 

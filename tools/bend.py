@@ -3,7 +3,7 @@
 `python tools/bend.py [--fit]`: error of the hips behind the head on people of CMU (the shared data, head joint
 corrected as on import; subjects 07, 16, 82, 83 and 120 for choosing, 08 and 35 for the claim) and on synthetic users
 who squat, bow, lunge and sit. A synthetic user is in balance: ankle, knee and hip bend so that the centre of mass stays
-above the feet. `--fit` fits the weights again to the other subjects and to other synthetic users.
+above the feet. The option `--fit` fits the weights again to all remaining subjects of CMU and to other synthetic users.
 """
 
 import argparse
@@ -32,7 +32,7 @@ Samples = NDArray[np.float64]
 
 
 def of_cmu(clips: list[Any]) -> dict[str, Samples]:
-    """Samples of each subject."""
+    """Return the samples of each person (subject) of the CMU data."""
     out: dict[str, list[Samples]] = {}
     for clip in clips:
         p, q = (a.astype(np.float64) for a in clip.globals())
@@ -113,7 +113,7 @@ def fitted(groups: list[Samples]) -> NDArray[np.float64]:
     rng = np.random.default_rng(0)
     noisy = [np.concatenate([g + rng.normal(0, 1, g.shape) * NOISE for _ in range(3)]) for g in groups]
     every = np.concatenate(noisy)
-    weight = np.concatenate([np.full(len(g), len(g) ** -0.5) for g in noisy])  # each group has the same weight
+    weight = np.concatenate([np.full(len(g), len(g) ** -0.5) for g in noisy])  # same weight for each group of samples
     start = np.array(bend.WEIGHTS)
 
     def residuals(w: NDArray[np.float64]) -> NDArray[np.float64]:

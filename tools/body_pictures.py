@@ -1,8 +1,8 @@
-"""docs/pictures/bodies.png: wrists with real controllers' conventions, and six trackers on straps.
+"""Draw docs/pictures/bodies.png: wrists with real controllers' conventions, and six trackers on straps.
 
 The upper row uses the assumption of earlier versions, that the pose of a device is that of its joint; the lower row
 shows the present version. The user is a person of CMU motion (the shared data) with controllers that report
-`openxr_grip`. `python tools/body_pictures.py`
+`openxr_grip`. Run `python tools/body_pictures.py`.
 """
 
 from dataclasses import replace
@@ -29,7 +29,7 @@ from mm_ros.tracking.simulation import Simulation, TrackerTrack, simulate_clip
 
 PICTURE = Path(__file__).resolve().parents[1] / "docs" / "pictures" / "bodies.png"
 CLIP, TIMES_S = "02_05", (4.0, 5.5, 7.0)
-GRIP_TURN = (0.12, -0.15, 0.1)  # rad; this user does not hold the controllers exactly as the convention says
+GRIP_TURN = (0.12, -0.15, 0.1)  # rotation of the controllers in the hands against the convention [rad]
 
 
 def gripped(track: TrackerTrack) -> TrackerTrack:
@@ -43,7 +43,7 @@ def gripped(track: TrackerTrack) -> TrackerTrack:
 
 
 def poses(track: TrackerTrack, avatar: Avatar, convention: str) -> list[tuple[Any, Any]]:
-    """Poses of the avatar and devices at the times of the pictures."""
+    """Return the avatar's pose and the devices' positions at the times of the pictures."""
     hands, out, wanted = HandStage(declared=convention), [], list(TIMES_S)
     for i in range(len(track)):
         frame = track.frame(i)
@@ -62,7 +62,7 @@ def dot(at: Any) -> Shape:
 
 
 def near(pose: Any) -> Camera:
-    """A camera at the arms."""
+    """Return a camera that shows the avatar's arms from near."""
     p, _ = room_joints(pose)
     x, y, yaw = float(pose.root[0]), float(pose.root[1]), float(rot.yaw_of(pose.root[3:]))
     eye = (x + 1.9 * np.cos(yaw + 0.5), y + 1.9 * np.sin(yaw + 0.5), 1.5)

@@ -32,9 +32,9 @@ def free_port() -> int:
 
 
 class Browser:
-    """A browser that starts with its first page. Some calls of playwright (`close`, `is_visible`, `all`) have no time
-    limit, and Chromium sometimes does not answer them. In such a case the browser is killed, and the next page starts
-    it again.
+    """A Chromium that starts when its first page is opened. Some calls of playwright (`close`, `is_visible`, `all`)
+    have no time limit, and Chromium sometimes does not answer them. A browser that does not answer is killed, and the
+    next page starts it again.
     """
 
     def __init__(self, playwright, close_s: float = 20.0, flags: tuple[str, ...] = ()) -> None:
@@ -60,7 +60,7 @@ class Browser:
             watch.cancel()
 
     def close_page(self, page) -> None:
-        """Close the tab, or kill the browser when that takes too long."""
+        """Close the tab of the page `page`, or kill the browser if closing takes too long."""
         with self.within(self._close_s), suppress(Exception):
             page.close()
 

@@ -14,7 +14,7 @@ LINES = 6
 
 
 def counted(path: Path) -> list[tuple[int, str]]:
-    """Line numbers and stripped lines of the code without imports and docstrings."""
+    """Return the lines of code in a file with their numbers, without imports, comments and docstrings."""
     text = path.read_text()
     left_out: set[int] = set()
     for node in ast.walk(ast.parse(text)):

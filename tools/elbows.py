@@ -2,7 +2,7 @@
 same hands and shoulders.
 
 `python tools/elbows.py FILE_OR_FOLDER…` prints per person, in cm: distance to the rule without and with the direction
-of the fingers, distance to the arm's line. Motion capture often has stiff wrists, so they are bent at random here.
+of the fingers, distance to the arm's line. Wrists in motion capture are often stiff, so this tool bends them at random.
 """
 
 import sys
@@ -18,7 +18,7 @@ from mm_ros.motion.importing import load_clips
 
 STRIDE = RIGHT_UPPER_ARM - LEFT_UPPER_ARM
 EACH_S = 0.05
-BENT_RAD = 0.3  # standard deviation of the random bend of a wrist per axis
+BENT_RAD = 0.3  # standard deviation of the random bend of a wrist per axis [rad]
 
 
 def deviation(clip: Clip) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The headset page in a headless Chromium, in which IWER (Meta's emulator of WebXR) emulates a headset.
+"""Run the headset page in a headless Chromium, in which IWER (Meta's emulator of WebXR) emulates a headset.
 
 `python tools/emulated_headset.py [--seconds 20] [--pictures FOLDER]` starts a graph with the source webxr and an
 emulated user who walks in a circle, and prints what arrives; with `--pictures` the user stands before the mirror, and
@@ -50,7 +50,7 @@ DRAW_ON_REQUEST = """() => { const r = mmRosPage.room.renderer, draw = r.render;
 
 
 def why_not() -> str:
-    """Reason why this machine cannot emulate a headset; empty if it can."""
+    """Return the reason why this machine cannot emulate a headset, or "" if it can."""
     if CHROMIUM is None:
         return "chromium is not installed: apt install chromium"
     if not IWER.is_file():
@@ -76,9 +76,8 @@ class EmulatedHeadset:
         return self.page.evaluate(text, argument)
 
     def until(self, condition: str, seconds: float = 180.0, what: str = "") -> Any:
-        """Wait for a condition of the page. The method of playwright cannot be used, because it needs eval, which the
-        page's security policy forbids.
-        """
+        """Wait until the JavaScript expression `condition` is true on the page. Playwright's own method cannot be used,
+        because it needs eval, which the page's security policy forbids."""
         end = time.monotonic() + seconds
         while not (value := self.page.evaluate(condition)):
             assert time.monotonic() < end, f"{what or condition}: not within {seconds:g} s; {self.errors}"
@@ -148,7 +147,8 @@ def _quaternion(r: Any) -> Any:
     return np.linalg.eigh(k / 3.0)[1][:, -1]
 
 
-# A user who walks in a circle around x = 0, z = 0, with swinging hands. The step length corresponds to the speed.
+# A user who walks in a circle around x = 0, z = 0, with swinging hands. The length of the user's steps corresponds to
+# the speed.
 WALK = """
 (() => { const height = 1.62, speed = 0.9, radius = 1.1, begun = performance.now();
   const turned = (yaw) => [0, Math.sin(yaw / 2), 0, Math.cos(yaw / 2)];

@@ -1,4 +1,4 @@
-"""Pictures of the README from a running graph: `make pictures`.
+"""Make the pictures of the README from a running graph: `make pictures`.
 
 docs/pictures/walk.gif is the film of the demo (the graph over DDS). docs/pictures/viewer.png is the page in a headless
 Chromium, if installed (`--page`: only this picture).
@@ -81,7 +81,7 @@ def photographs(shot: Any, running: list[subprocess.Popen[bytes]]) -> list[Image
     shot.set_default_timeout(PATIENCE_S * 1000)
     open_page(shot)
     shot.get_by_text(re.compile(r"latency p99 \d")).wait_for()
-    with suppress(Exception):  # hides the notification 'slow renderer', which machines without a GPU show
+    with suppress(Exception):  # hides viser's notification 'slow renderer' without a GPU
         shot.locator(".mantine-Notification-closeButton").first.click(force=True, timeout=8000)
     shot.mouse.move(300, 350)
     shot.mouse.wheel(0, -220)  # nearer
@@ -99,7 +99,7 @@ def still(shot: Any, running: list[subprocess.Popen[bytes]]) -> Image.Image:
     """Screenshot while graph and viewer are stopped: a browser that draws in software needs the whole processor."""
     for process in running:
         process.send_signal(signal.SIGSTOP)
-        time.sleep(0.1)  # time until the viewer has sent the last pose
+        time.sleep(0.1)  # the viewer needs this time to send the last pose
     try:
         shot.wait_for_timeout(1500)
         return Image.open(BytesIO(shot.screenshot())).convert("RGB")
@@ -109,7 +109,7 @@ def still(shot: Any, running: list[subprocess.Popen[bytes]]) -> Image.Image:
 
 
 class Moments:
-    """Context that waits until the avatar walks toward the camera."""
+    """Context whose method `wait` waits until the avatar walks toward the camera."""
 
     def __init__(self, avatar: str) -> None:
         self._avatar = avatar

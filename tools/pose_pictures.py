@@ -1,6 +1,7 @@
-"""docs/pictures/pose-*.png: a walk, a turn on the spot, a crouch, a reach; the avatar in colour, the true body in sand.
+"""Draw docs/pictures/pose-*.png: a walk, a turn on the spot, a crouch, a reach; the avatar in colour, the true body in
+sand.
 
-CMU clips (the shared data) run through the whole chain, on a database of the other subjects' motion. For the picture of
+The avatar follows CMU clips (the shared data) with a database of all other subjects. For the picture of
 the reach, the right controller of a standing user moves up, to the side and down. stooped-copy.png: a bent copy of a
 walk, beside the original walk. `python tools/pose_pictures.py [walk turn crouch reach copy]`
 """
@@ -29,7 +30,7 @@ from mm_ros.tracking.simulation import TrackerTrack, simulate_clip
 
 PICTURES = Path(__file__).resolve().parents[1] / "docs" / "pictures"
 COLUMNS, WIDTH, HEIGHT = 8, 170, 250
-# Name, clip, first and last second, bearing of the camera [rad]
+# Pictures: name, clip, start and end time in the clip [s], direction of the camera [rad]
 SHEETS = (
     ("walk", "35_01", 0.6, 2.0, -1.3),
     ("turn", "69_16", 1.6, 4.4, -0.6),
@@ -41,7 +42,7 @@ SHEETS = (
 def reaching(track: TrackerTrack) -> TrackerTrack:
     """A standing user: head and left hand as in one sample, the right hand moves up, out and down to the knee."""
     start, n = track.frame(30), len(track)
-    # Time [s]: forward, left, up, as shares of the headset's height
+    # Position of the right hand by time [s]: forward, left, up, as shares of the headset's height
     at = {0.0: (0.08, -0.14, 0.6), 1.5: (0.16, -0.16, 1.06), 2.8: (0.1, -0.38, 0.8), 4.2: (0.22, -0.1, 0.52)}
     forward = rot.from_yaw(rot.yaw_of(start.rotations[0]))
     way = np.stack([np.interp(np.arange(n) / 90, list(at), [p[k] for p in at.values()]) for k in range(3)], -1)
@@ -58,7 +59,7 @@ def reaching(track: TrackerTrack) -> TrackerTrack:
 
 
 def dot(at: np.ndarray) -> Shape:
-    """Small octahedron that stands for a controller or headset."""
+    """Return a small octahedron that stands for a controller or headset."""
     n = np.array([[1, 0, 0], [-1, 0, 0], [0, 1, 0], [0, -1, 0], [0, 0, 1], [0, 0, -1]], np.float64)
     faces = [(a, b, c) if (a + b // 2 + c // 4) % 2 == 0 else (a, c, b) for a in (0, 1) for b in (2, 3) for c in (4, 5)]
     return Shape(at + 0.05 * n, n, np.array(faces, np.uint32), ACCENT)

@@ -1,7 +1,8 @@
-"""docs/pictures/postures.png: a synthetic user squats, lunges, sits, kneels and lies, and a child stands.
+"""Draw docs/pictures/postures.png: a synthetic user squats, lunges, sits, kneels and lies, and a child stands.
 
 The upper row is without the stage of low postures, and the child has an adult's height; the lower row shows the present
-version. Red: headset and controllers. The matched motion shows a standing person. `python tools/posture_pictures.py`
+version. Headset and controllers are red. The matched motion shows a standing person. Run `python
+tools/posture_pictures.py`.
 """
 
 from pathlib import Path
@@ -29,7 +30,7 @@ POSTURES = (
     ((0.20, 0.90), 0.1, (0.2, -0.4)),
     ((-0.50, 0.18), -1.4, (0.4, -0.1)),
 )
-CHILD_M = 0.95  # height of the head joint
+CHILD_M = 0.95  # height of the child's head joint when standing [m]
 
 
 def dot(at: Any) -> Shape:
@@ -39,7 +40,7 @@ def dot(at: Any) -> Shape:
 
 
 def picture(skeleton: Skeleton, standing: float, posture: Any, low: bool) -> Any:
-    """`standing`: height of the head joint of the user, who begins upright [m]."""
+    """Draw one posture of a user who begins upright with the head joint at the height `standing` [m]."""
     (ahead, height), pitch, hands = posture
     stage = PostStage(PostSettings(), skeleton, from_skeleton(skeleton))
     if not low:

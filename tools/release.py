@@ -1,4 +1,5 @@
-"""Prepare a release: `python tools/release.py 0.2.0`. Writes version and changelog; prints the remaining commands."""
+"""Prepare a release: `python tools/release.py 0.2.0`. This writes version and changelog, and prints the remaining
+commands."""
 
 import datetime
 import re

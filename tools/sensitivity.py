@@ -1,12 +1,13 @@
-"""How much the figures of `mm_ros evaluate` change when a constant of a module is halved and doubled.
+"""Measure how much the figures of `mm_ros evaluate` change when a constant of a module is halved and doubled.
 
     python tools/sensitivity.py mm_ros/trajectory/fitted.py walk.bvh user.csv --only HALFLIFE_S
 
-Each variant runs a copy of the package with one number changed. Compiled kernels are kept between the variants, except
-those of the modules that import the changed one, because kernels contain the constants. First the unchanged package
-runs, then twice with noise added to the trackers. Changes smaller than the spread between these runs do not count. A
-constant whose row says "no difference" has no effect on these recordings. Before deleting such a constant together with
-its rule, run the tool on other kinds of motion, and consider the faults that the rule prevents.
+Each variant runs a copy of the package in which one number is changed. Compiled kernels
+are kept between the variants, except those of the modules that import the changed one, because kernels contain the
+constants. The unchanged package runs once without and twice with noise added to the trackers, and changes smaller than
+the spread between these three runs do not count. A constant whose row says "no difference" has no effect on these
+recordings. Before you delete a constant without effect and its rule, run the tool on other kinds of motion,
+and consider the faults that the rule prevents.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ FIGURES = (
     "ankle_error_cm", "facing_error_deg", "hips_error_cm", "hand_error_all_m", "footfall_f1", "contact_agreement",
     "skate_ratio", "jitter", "pops_per_min", "jumps_per_s",
 )  # fmt: skip
-NO_DIFFERENCE = 0.005  # relative change of a figure
+NO_DIFFERENCE = 0.005  # smaller relative changes of a figure do not count
 ROUNDING = 1e-6
 NOISE = ("--noise", "0.0003")  # of a tracked headset [m]
 
@@ -56,7 +57,7 @@ def constants(text: str) -> dict[str, ast.Constant]:
 
 
 def changed(text: str, number: ast.Constant, factor: float) -> str:
-    """The text with this number multiplied by `factor`."""
+    """Return the source text `text` with the constant `number` multiplied by `factor`."""
     lines = text.splitlines(keepends=True)
     line = lines[number.lineno - 1].encode()
     value = repr(factor * number.value).encode()
@@ -85,7 +86,7 @@ class Variants:
     def __init__(self, folder: Path, module: Path, words: list[str], row: str = "ours"):
         self.folder, self.module, self.words, self.row = folder, module, words, row
         shutil.copytree(ROOT / "mm_ros", folder / "mm_ros", ignore=shutil.ignore_patterns("__pycache__"))
-        with (folder / "mm_ros" / "base" / "cache.py").open("a") as file:  # else each change would compile all kernels
+        with (folder / "mm_ros" / "base" / "cache.py").open("a") as file:  # else each change would compile everything
             file.write('\n\ndef kernels_key() -> str:\n    return "sensitivity"\n')
 
     def change(self, constant: str, text: str) -> None:
@@ -97,7 +98,7 @@ class Variants:
                 kernel.unlink()
 
     def figures(self, *options: str) -> dict[str, float]:
-        """Medians, or values, of the figures that `mm_ros evaluate` writes."""
+        """Return the figures that `mm_ros evaluate` writes; of figures with many values, the median."""
         out = self.folder / "out.json"
         environment = {
             **os.environ, "PYTHONPATH": str(self.folder), "PYTHONDONTWRITEBYTECODE": "1",
@@ -114,7 +115,7 @@ class Variants:
 
 
 def spread(runs: list[dict[str, float]]) -> dict[str, float]:
-    """Largest minus smallest value of each figure, but at least NO_DIFFERENCE times the value of the first run."""
+    """Return maximum minus minimum of each figure, but at least NO_DIFFERENCE times its value in `runs[0]`."""
     least = {name: max(NO_DIFFERENCE * abs(value), ROUNDING) for name, value in runs[0].items()}
     values = {name: [run[name] for run in runs if name in run] for name in runs[0]}
     return {name: max(least[name], max(of) - min(of)) for name, of in values.items()}

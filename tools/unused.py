@@ -1,8 +1,8 @@
 """List names below mm_ros/ to which only tests refer: `python tools/unused.py`.
 
 A name counts as used if it occurs below mm_ros/ outside its own definition, as a word of the code or in a string.
-Occurrences in docs do not count. ALLOWED lists names that other software calls: numba, rclpy, viser, torch and the
-programs of users. The list may miss a method if another class has a method of the same name.
+Occurrences of a name in docs do not count. ALLOWED lists names that other software calls: numba, rclpy, viser, torch
+and the programs of users. An unused method is missed if another class has a used method of the same name.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections import Counter
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1] / "mm_ros"
-# Name → software that calls it.
+# Names that only other software uses, with this software.
 ALLOWED = {
     "example_yaml": "tools/describe.py",
     "parameters_yaml": "tools/describe.py",
@@ -32,7 +32,7 @@ ALLOWED = {
     "from_store": "docs/search.md",
     "error_rad": "the tests, which measure the solver by it",
 }
-FOREIGN_BASES = ("Settings", "RootControlSettings", "AvatarNode")  # parameters and nodes are found by their class
+FOREIGN_BASES = ("Settings", "RootControlSettings", "AvatarNode")  # derived classes and their fields are used by name
 
 
 def words(text: str) -> Counter[str]:
@@ -77,7 +77,7 @@ def unused() -> list[tuple[str, int, str, int]]:
         lines = text.splitlines()
         for name, node in definitions(ast.parse(text)):
             end = node.end_lineno or node.lineno
-            own = 1  # the name in its own definition
+            own = 1  # occurrences in the own definition
             if total[name] > 1:
                 own = words("\n".join(line.strip() for line in lines[node.lineno - 1 : end]) + "\n")[name]
             if total[name] <= own and name not in ALLOWED:

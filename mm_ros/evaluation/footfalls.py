@@ -26,9 +26,8 @@ Landings = tuple[F64, F64]  # the sorted times [s] of the touchdowns of the left
 
 @dataclass(frozen=True)
 class Feet:
-    """Motion of both feet. `still` (F, 2) is 1 for a still foot, 0 for a moving foot and
-    NaN if the motion of the foot is unknown. `landings` holds the times of the touchdowns, or None if the touchdowns
-    are unknown."""
+    """Motion of both feet. `still` (F, 2) is 1 for a still foot, 0 for a moving foot and NaN if its motion is unknown.
+    `landings` holds the times of the touchdowns, or None if the touchdowns are unknown."""
 
     still: F64 | None
     landings: Landings | None

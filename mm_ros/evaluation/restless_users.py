@@ -3,9 +3,8 @@
 Run for example `python -m mm_ros.evaluation.restless_users --first 1000 --users 30`.
 
 The users move like people in the CMU motion data, or like the synthetic user if the CMU motion data are missing. The
-users' heights and the places of the headsets on their heads are random, and motion in which they stand still is cut
-out. The constants of tracking/standing.py were chosen with seeds 100 to 199, so an independent check must use other
-seeds.
+users' heights and the headset positions on their heads are random. Motion in which a user stands still is cut out. The
+constants of tracking/standing.py were chosen with seeds 100 to 199, so an independent check must use other seeds.
 """
 
 from __future__ import annotations

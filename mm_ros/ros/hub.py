@@ -37,9 +37,8 @@ class Hub:
         self._wires: dict[str, Wire] = {}
 
     def hand(self, outlet: Outlet, value: Any) -> None:
-        """Deliver the data `value` to all subscriptions in this process of the topic of `outlet`. If the hub is
-        delivering other data at this time, no matter of which topic, the new data are queued and delivered
-        afterwards."""
+        """Deliver `value` to all subscriptions in this process of the topic of `outlet`. While the hub delivers other
+        data, no matter of which topic, new data are queued."""
         self._later.append((outlet, value))
         inlets = self.inlets.get(outlet.name, ())
         if outlet.wire is None:

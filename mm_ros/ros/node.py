@@ -129,8 +129,7 @@ class AvatarNode(Node):
         return Ticker(self.loop, self, round(period_s * 1e9), self.guarded("timer", callback))
 
     def guarded(self, what: str, callback: Callable[..., None]) -> Callable[..., None]:
-        """Return a function that calls `callback` and logs its exceptions, which do not end the node, with the name
-        `what`."""
+        """Return a function that calls `callback` and logs its exceptions, so that no exception ends the node."""
 
         def safe(*arguments: Any) -> None:
             try:

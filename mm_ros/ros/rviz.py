@@ -1,9 +1,9 @@
 """Writes an RViz configuration with displays for the topics and frames of the given avatars.
 
-The launch files write an RViz configuration each time they start. The file `rviz/avatar.rviz` is the configuration for
-the default avatar. In RViz 14, a property is expanded only if its parents are expanded. RViz joins its property `TF
-Prefix` and the name of a link by a slash. A display that is switched off in RViz does not subscribe to its topic. The
-property `Namespaces` of a marker display lists the namespaces that it hides.
+The launch files write an RViz configuration at each start. The file `rviz/avatar.rviz` is the configuration for the
+default avatar. In RViz 14, a property is expanded only if its parents are expanded. RViz joins the property `TF Prefix`
+and a link's name by a slash. A display that is switched off in RViz does not subscribe to its topic. The property
+`Namespaces` lists the hidden namespaces of a marker display.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ FARTHEST_M = 30.0
 
 @dataclass(frozen=True)
 class MarkerDisplay:
-    """RViz display for a topic with markers. While the display is switched off in RViz, its markers are not
-    computed."""
+    """RViz display for a topic with markers, which are not computed while the display is switched off in RViz."""
 
     title: str
     topic: str

@@ -108,8 +108,7 @@ class Player:
         return not self.loop and self._next >= len(self.messages)
 
     def take(self, now: float) -> Due | None:
-        """Return the next message if it is due at the time `now`, else None; a loop begins again after the last
-        message."""
+        """Return the next message if it is due at the time `now` [s], else None; a loop begins again after its end."""
         if self.wait_s(now) > 0:
             return None
         if self._next >= len(self.messages):

@@ -1,1 +1,1 @@
-"""Fuzzing of all file readers with damaged files: `make fuzz SECONDS=60`."""
+"""Test all file readers of mm_ros with damaged files (fuzzing): `make fuzz SECONDS=60`."""

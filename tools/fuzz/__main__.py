@@ -1,6 +1,6 @@
 """`python -m fuzz --seconds 60`: open files with seeded damage in forked processes with limits.
 
-An input passes when the file is opened, or refused in one sentence. A traceback, a crash, more than 10 s or more than
+A damaged file passes if it is opened, or refused in one sentence. A traceback, a crash, more than 10 s or more than
 1 GB is a finding; its input is stored under --keep.
 """
 
@@ -37,7 +37,7 @@ def content(kind: Format, seed: int, number: int) -> bytes:
 
 
 def place() -> str:
-    """Line of mm_ros that raised the current exception."""
+    """Return the line of mm_ros that raised the current exception."""
     error, trace = sys.exc_info()[1], traceback.extract_tb(sys.exc_info()[2])
     ours = [f for f in trace if "/mm_ros/" in f.filename]
     last = ours[-1] if ours else trace[-1]
@@ -45,11 +45,11 @@ def place() -> str:
 
 
 def child(kind: Format, seed: int, numbers: range, folder: Path, report: int) -> None:
-    """Open one input after the other; report a line for each: number, outcome."""
+    """Open one damaged file after the other, and write a line with number and outcome of each to `report`."""
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)
-    os.chdir(folder)  # MuJoCo writes its warnings into the current folder
+    os.chdir(folder)  # because MuJoCo writes its warnings into the current folder
     size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY_BYTES, size + MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -72,7 +72,7 @@ def child(kind: Format, seed: int, numbers: range, folder: Path, report: int) ->
 def run_batch(
     kind: Format, seed: int, numbers: range, folder: Path, end: float, patience: float
 ) -> list[tuple[int, str]]:
-    """Outcome of each number. A process that crashes or hangs is replaced by a new one."""
+    """Return the outcome of each damaged file. A process that crashes or hangs is replaced by a new one."""
     out: list[tuple[int, str]] = []
     while numbers and time.monotonic() < end:
         read, write = os.pipe()
@@ -112,7 +112,7 @@ def _listen(
         ready, _, _ = select.select([read], [], [], patience)
         quiet = 0 if ready else quiet + 1
         if not ready and quiet < BUSY and cpu_s(pid) - before_s < patience:
-            continue  # the machine was busy with other work
+            continue  # the process did not hang: the machine was busy with other work
         before_s = cpu_s(pid)
         if not ready:
             state = "hang"
@@ -177,7 +177,7 @@ def main() -> int:
 
 
 def run(kinds: list[Format], args: argparse.Namespace, folder: Path) -> dict[str, Counter[str]]:
-    """Outcomes of each format; Ctrl-C ends the run with the outcomes until then."""
+    """Return the number of each outcome by file format; Ctrl-C ends the run early."""
     counts: dict[str, Counter[str]] = {k.name: Counter() for k in kinds}
     with suppress(KeyboardInterrupt):
         _run(kinds, args, folder, counts)
@@ -207,8 +207,8 @@ def _run(kinds: list[Format], args: argparse.Namespace, folder: Path, counts: di
 
 
 def warm_up(kinds: list[Format], folder: Path) -> None:
-    """Load modules and compiled kernels before the fork. Only the children load networks, whose threads do not
-    survive a fork."""
+    """Load modules and compiled functions before processes are forked, but no networks, whose threads do not survive a
+    fork."""
     import onnxruntime  # noqa: F401
 
     place_of = folder / "warm"

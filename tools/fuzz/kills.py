@@ -2,8 +2,8 @@
 
 The program starts the graph of a synthetic user, once with a process for each node and once composed. A killed process
 of nodes is replaced by its own program; with `--whole` that program is killed too, and started again after the delay of
-the launch files. After each kill the graph must come back. Undeclared leaps are counted: a joint moves by more than
-30 cm from one pose to the next, with the same `epoch` and `run`.
+the launch files. After each kill of a process, the graph must publish TF again. Undeclared leaps of the avatar are
+counted: a joint moves by more than 30 cm from one pose to the next, with the same `epoch` and `run`.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from mm_ros.ros.qos import listener_qos, message_class
 from mm_ros.ros.reach import settle_reach
 
 LEAP_M = 0.3
-BETWEEN_S = (1.0, 3.0)  # time from the return of the graph to the next kill
-FLOWING = 40  # number of TF messages after which the graph counts as back
+BETWEEN_S = (1.0, 3.0)  # minimum and maximum time from the return of TF to the next kill [s]
+FLOWING = 40  # number of TF messages after which the killed graph counts as back
 PATIENCE_S = 120.0
 FAST_S = 0.06  # maximum time between the stamps of two poses if no pose between them was lost
 
@@ -60,7 +60,7 @@ class Program:
 
 
 class Watch:
-    """Arrival times of TF, and leaps between poses."""
+    """Records when TF messages arrive, and when the avatar leaps between two poses."""
 
     def __init__(self, avatar: str) -> None:
         self.node = rclpy.create_node("kills_watch", namespace=avatar)
@@ -87,7 +87,7 @@ class Watch:
             return
         before, seconds = last[0], (pose.stamp_ns - last[0].stamp_ns) * 1e-9
         away = np.linalg.norm(joints - last[1], axis=1)
-        lost = FAST_S < seconds < 0.5  # the user moves on while messages are lost
+        lost = FAST_S < seconds < 0.5  # the user moves on while poses are lost
         if not np.isfinite(away).all() or (away[0] if lost else away.max()) > LEAP_M:
             declared = (before.epoch, before.run) != (pose.epoch, pose.run)
             self.leaps.append({
@@ -108,7 +108,7 @@ def _begun(pid: int) -> int:
 def kill(watch: Watch, program: Program, whole: bool) -> dict[str, Any]:
     """Kill the process of the nodes, or the whole program and start it again; wait until TF flows."""
     begun, readies, leaps = time.monotonic(), program.ready(), len(watch.leaps)
-    before = program.command.count("up") * 4 + 1  # number of "ready" lines of one start
+    before = program.command.count("up") * 4 + 1  # number of log lines "ready" of one start
     if whole:
         program.process.kill()
         program.process.wait()
@@ -172,7 +172,7 @@ def main() -> int:
     args = parser.parse_args()
     if args.only:
         graph.node(args.only)
-    os.environ.setdefault("ROS_DOMAIN_ID", str(20 + os.getpid() % 80))  # TF of another run would hide the gaps
+    os.environ.setdefault("ROS_DOMAIN_ID", str(20 + os.getpid() % 80))  # TF of another run would hide gaps
     settle_reach("LOCALHOST")
     rclpy.init()
     subprocess.run(module_command("mm_ros", "warm", "--quiet"), check=True)

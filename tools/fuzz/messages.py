@@ -1,7 +1,7 @@
 """Serialized messages of every input of the graph, which are read in the same way as by the nodes.
 
-The first line of an input is the topic. An accepted message must have finite numbers, and the stages that accept
-messages of other programs must respond with finite numbers.
+The first line of each damaged file is the topic of the message. An accepted message must have finite numbers, and the
+stages that accept messages of other programs must respond with finite numbers.
 """
 
 from __future__ import annotations

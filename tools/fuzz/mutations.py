@@ -1,4 +1,4 @@
-"""Seeded damage: the same seed gives the same file."""
+"""Damage files at random; the same random seed gives the same damaged file."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def damaged(seeds: tuple[bytes, ...], text: bool, rng: random.Random) -> bytes:
 
 
 def _at(data: bytearray, rng: random.Random) -> int:
-    """Random index, often near one end, where headers, indexes and footers are."""
+    """Return a random byte index, often near the start or the end of the file, where headers and indexes are."""
     n = max(len(data), 1)
     where = rng.random()
     if where < 0.3:
@@ -85,7 +85,7 @@ def _zeros(data: bytearray, rng: random.Random, _: object) -> None:
 
 
 def _other(data: bytearray, rng: random.Random, seeds: tuple[bytes, ...]) -> None:
-    """Replace the end by the end of another seed, or of the same."""
+    """Replace the end of the file by the end of a valid file."""
     other = rng.choice(seeds)
     data[_at(data, rng) :] = other[rng.randrange(len(other)) :]
 
@@ -129,7 +129,7 @@ def _deep(data: bytearray, rng: random.Random, _: object) -> None:
 
 
 def _bomb(data: bytearray, rng: random.Random, _: object) -> None:
-    """Insert aliases of aliases: a billion elements in some hundred bytes."""
+    """Insert nested YAML aliases, which stand for a billion elements in some hundred bytes."""
     rows = [b"a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     rows += [b"a%d: &a%d [%s]" % (i, i, b", ".join([b"*a%d" % (i - 1)] * 10)) for i in range(1, 10)]
     name = rng.choice((b"features", b"up", b"files", b"version", b"tags", b"hips", b"rosbag2_bagfile_information"))
@@ -141,7 +141,7 @@ _TEXT = (_number, _number, _number, _word, _word, _word, _lines, _lines, _deep, 
 
 
 def _database(data: bytearray, rng: random.Random) -> bytearray:
-    """Damage the header as JSON, with a correct checksum."""
+    """Damage the JSON header of a database file, but keep its checksum correct."""
     start = 24
     length = int.from_bytes(data[16:24], "little")
     try:

@@ -40,14 +40,14 @@ from mm_ros.web.headset import certificates, wire
 
 @dataclass(frozen=True)
 class Format:
-    """A file format. `seeds`: contents of valid files. A finding is any exception of `open_file` but MmRosError.
+    """A file format that is tested. `seeds` are contents of valid files. Any exception of `open_file` but MmRosError is
+    a finding.
 
-    `share`: number of inputs per input of the other formats; it is small for formats in which each input starts a
-    program.
+    The number of tested files is multiplied by `share`, which is small for formats in which each file starts a program.
     """
 
     name: str
-    file: str  # name of the input file
+    file: str  # name under which the damaged file is written
     seeds: tuple[bytes, ...]
     open_file: Callable[[Path], object]
     text: bool = False
@@ -55,7 +55,7 @@ class Format:
 
 
 def info(path: Path) -> None:
-    """Run `mm_ros info FILE`, which may refuse the file with exit code 2."""
+    """Run `mm_ros info FILE`, which must accept the file or refuse it with exit code 2."""
     if main(["info", str(path)]) not in (0, 2):
         raise AssertionError("unexpected exit code")
 
@@ -70,7 +70,7 @@ def import_with(option: str, motion: Path) -> Callable[[Path], object]:
 
 
 def database_with(motion: Path) -> Callable[[Path], object]:
-    """Read the layout, then build a database with it."""
+    """Return a function that reads a damaged feature layout, and builds a database with it."""
 
     def build(path: Path) -> None:
         read_layout(path)
@@ -133,7 +133,7 @@ def page_message(path: Path) -> None:
 
 
 def session_folder(path: Path) -> None:
-    """Read the bag of a metadata.yaml, with its storage file in the same folder."""
+    """Read the bag to which the damaged file metadata.yaml belongs."""
     main(["info", str(path.parent)])
 
 
@@ -194,7 +194,7 @@ CSV = "t,role,x,y,z,qx,qy,qz,qw\n" + "".join(
 
 
 def formats(folder: Path) -> list[Format]:
-    """All formats. `folder` is for files that must exist on the disk."""
+    """Return all file formats; files that must exist on the disk are written to `folder`."""
     whole = next(c for c in make_clips(0) if c.name == "walk 1.3")
     urdf = folder / "whole.urdf"
     urdf.write_text(HUMANOID.read_text())
@@ -263,7 +263,7 @@ def _certificate(folder: Path) -> bytes:
 
 
 def _page_messages() -> tuple[bytes, ...]:
-    """One message of each kind that the headset page sends."""
+    """Return one valid message of each kind that the headset page sends to its server."""
     still = (0.0, 1.6, 0.0, 0.0, 0.0, 0.0, 1.0)
     frame = wire._FRAME.pack(wire.FRAME, 0b101010, 0, 0, 7, 1234.5, 11.0, 2.0, *still * 3, 99)
     moved = wire._FRAME.pack(wire.FRAME, 0b101010, wire.MOVED, 1, 8, 1245.6, 11.0, 2.0, *still * 3, 99)
@@ -323,7 +323,7 @@ def _tar(bvh: bytes, how: str) -> bytes:
 
 
 def opened(kind: Format, path: Path) -> None:
-    """Open a file; MmRosError is no finding."""
+    """Open a damaged file, and ignore MmRosError, which is the right answer."""
     try:
         kind.open_file(path)
     except MmRosError:

@@ -1,9 +1,9 @@
 """Bundle the headset page: npm installs the pinned packages, esbuild writes `mm_ros/web/headset/static/page.js`.
 
-`python tools/headset_page/build.py [--check | --install]`. The same sources give the same bytes; `--check` compares
-and writes nothing, `--install` only installs the packages, among them IWER, which emulates a headset in tests.
-`manifest.json` holds the SHA-256 of sources and bundle, so that a test notices a change of one without the other where
-npm is missing.
+`python tools/headset_page/build.py [--check | --install]`. The same sources give the same bytes. The option `--check`
+compares and writes nothing, and `--install` only installs the packages, among them IWER, which emulates a headset in
+tests. `manifest.json` holds the SHA-256 of sources and bundle, so that a test notices a change of one without the other
+where npm is missing.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ def manifest(bundle: bytes) -> dict[str, dict[str, str]]:
 
 
 def install() -> None:
-    """Install the pinned packages beside the sources, unless they are there. Scripts of the packages are not run."""
+    """Install the pinned npm packages beside the sources, unless they are there, without running their scripts."""
     kept = HERE / "node_modules" / ".package-lock.json"
     lock = HERE / "package-lock.json"
     if not kept.is_file() or kept.stat().st_mtime < lock.stat().st_mtime:
