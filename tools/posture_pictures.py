@@ -1,8 +1,7 @@
 """Draw docs/pictures/postures.png: a synthetic user squats, lunges, sits, kneels and lies, and a child stands.
 
 The upper row is without the stage of low postures, and the child has an adult's height; the lower row shows the present
-version. Headset and controllers are red. The matched motion shows a standing person. Run `python
-tools/posture_pictures.py`.
+version. Headset and controllers are red. The matched motion shows a standing person. `python tools/posture_pictures.py`
 """
 
 from pathlib import Path

@@ -1,5 +1,4 @@
-"""Prepare a release: `python tools/release.py 0.2.0`. This writes version and changelog, and prints the remaining
-commands."""
+"""Prepare a release: `python tools/release.py 0.2.0` writes version and changelog, and prints the next commands."""
 
 import datetime
 import re

@@ -224,8 +224,7 @@ class BaseGuard:
         self._turn, self._move = 0.0, np.zeros(2)  # transform (yaw, x y) from the room to the frame of the commands
 
     def step(self, base: F64, runs: bool) -> F64:
-        """Return the pose to command for the robot's base, whose desired pose is `base`; stop the base if `runs` is
-        false."""
+        """Return the pose to command for the robot's base to follow `base`, or to stop if `runs` is false."""
         if self.pose is None:
             self.pose = np.array(base, np.float64)
         wanted, a = np.zeros(6), BASE_ACCELERATION * self._dt

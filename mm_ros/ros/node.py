@@ -193,8 +193,7 @@ class AvatarNode(Node):
         return True
 
     def start(self) -> None:
-        """Let the node accept messages from now on, and report that it is ready; call `start` after all models are
-        loaded."""
+        """Let the node accept messages, and report that it is ready. Call `start` after all models are loaded."""
         self._accepting = True
         self.health.ready = True
         self.get_logger().info("ready")
