@@ -1,9 +1,9 @@
 """Draw docs/pictures/pose-*.png: a walk, a turn on the spot, a crouch, a reach; the avatar in colour, the true body in
 sand.
 
-The avatar follows CMU clips (shared data), on a database of all other subjects. For the picture of
-the reach, the right controller of a standing user moves up, to the side and down. stooped-copy.png: a bent copy of a
-walk, beside the original walk. `python tools/pose_pictures.py [walk turn crouch reach copy]`
+The avatar follows CMU clips (shared data), on a database of all other subjects. In the picture of the reach, the right
+controller of a standing user moves up, to the side and down. stooped-copy.png: a bent copy of a walk, beside the original.
+`python tools/pose_pictures.py [walk turn crouch reach copy]`
 """
 
 import sys

@@ -2,12 +2,11 @@
 
     python tools/sensitivity.py mm_ros/trajectory/fitted.py walk.bvh user.csv --only HALFLIFE_S
 
-Each variant runs a copy of the package in which one number is changed. Compiled kernels
-are kept between the variants, except those of the modules that import the changed one, because kernels contain the
-constants. The unchanged package runs once without and twice with noise added to the trackers, and changes smaller than
-the spread between these three runs do not count. A constant whose row says "no difference" has no effect on these
-recordings. Before you delete a constant without effect and its rule, run the tool on other kinds of motion,
-and consider the faults that the rule prevents.
+Each variant runs a copy of the package in which one number is changed. Compiled functions are kept between the
+variants, except those of modules that import the changed one. The unchanged package runs once without and twice with
+noise added to the trackers, and changes smaller than the spread between these three runs do not count. A constant whose
+row says "no difference" has no effect on these recordings. Before you delete a constant without effect and its rule,
+run the tool on other kinds of motion, and consider the faults that the rule prevents.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ class Measured:
     values: dict[str, F64] = field(default_factory=dict)
     numbers: dict[str, float] = field(default_factory=dict)
     by_frame: dict[str, F64] = field(default_factory=dict)  # maps the name of a metric to its values at 60 Hz
-    counts: dict[str, float] = field(default_factory=dict)  # numbers of samples and events, by name
+    counts: dict[str, float] = field(default_factory=dict)  # numbers of samples and events in the clip, by name
     delays: F64 = field(default_factory=lambda: np.zeros(0))  # delays [s] of the avatar's touchdowns after the user's
     offsets: dict[str, Offset] = field(default_factory=dict)  # offset from each body tracker to its joint
     feet: tuple[Feet, Feet] | None = None  # motion of the user's feet (first) and of the avatar's feet (second)

@@ -42,7 +42,7 @@ def compiled(nodes: list[bytes], weights: dict[str, NDArray[Any]]) -> Network | 
 
 
 class Ensemble:
-    """The facing network: an ensemble of members, the last with a memory (GRU), whose outputs are averaged.
+    """The facing network: an ensemble of members, of which the last have a memory (GRU); their outputs are averaged.
 
     The constructor raises ValueError or KeyError if `step` cannot use the shapes of the weights `w`.
     """
@@ -193,8 +193,7 @@ def run_ensemble(
 ) -> None:  # fmt: skip
     """Compute the facing network: read the inputs `x` (D,) and the state `h` (G, 2, R), and write the outputs `out`
     (4,). If `tick` is true, the new state is written to `h_now`; if `tick` is false, the caller must pass `h` as
-    `h_now`.
-    """
+    `h_now`."""
     members, inputs, hidden = w0.shape
     first, memory = members - into.shape[0], h.shape[2]
     both = np.empty((ROWS, inputs), np.float32)

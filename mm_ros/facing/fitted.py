@@ -16,7 +16,7 @@ QUICK_ERROR = 0.1  # facing error [rad] at which the half-life of the facing smo
 SIGMA_GROWTH_RATE = 0.5  # rate [rad/s] at which the standard deviation of the facing grows while the headset is lost
 
 # Fitted values for the correction of the predicted facing in filter.py and fusion.py
-OUTLIER = 1.5  # larger differences of measured and filtered facing are limited to this [standard deviations]
+OUTLIER = 1.5  # limit of the difference between measured and filtered facing [standard deviations]
 SMALLEST_SIGMA = 0.09  # minimum standard deviation of the predicted facing [rad]; networks underestimate their error
 MAX_STEP = 0.06  # maximum change of the correction of the facing from one frame to the next [rad]
 CORRELATED = 0.8  # share of the error of the facing in a camera picture that is the same in the next pictures

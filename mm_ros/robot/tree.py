@@ -27,7 +27,7 @@ class Pair:
     first: tuple[str, ...]
     second: tuple[str, ...]
     lateral: F64  # unit, horizontal
-    middle: float  # coordinate of the mirror plane along `lateral` [m]
+    middle: float  # position of the robot's mirror plane along `lateral` [m]
     group: int
 
 

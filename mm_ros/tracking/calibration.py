@@ -152,7 +152,7 @@ class CalibrationSettings(Settings):
     )  # fmt: skip
     grip_place: tuple[float, ...] = setting(
         (0.0,), "Position of the palm relative to the wrist: toward the thumb, along the fingers, out of the back of "
-        "the hand. With three values, the position is not fitted to the user. A single value selects "
+        "the hand. Three values are not fitted to the user's hand. A single value selects "
         "the position in the user's file or, if there is no file, 0, 0.08, 0 plus a fitted offset.",
         "m", -0.3, 0.3, live=False,
     )  # fmt: skip

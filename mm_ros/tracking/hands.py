@@ -201,8 +201,8 @@ class HandStage:
     def _watch_sides(self, frame: TrackerFrame, dt: float) -> None:
         """Detect in the first second whether the user holds the controllers in the wrong hands.
 
-        While the controllers seem to be exchanged but this is not sure, the hands are LOST, so that no later stage uses
-        hands on the wrong sides.
+        While the controllers seem to be in the wrong hands, both hands are LOST, so that no later stage uses hands on
+        the wrong sides.
         """
         hands = [LEFT_HAND_ROLE, LEFT_HAND_ROLE + 1]
         if self._both_s > WATCHED_S or self._yaw is None or (frame.state[hands] != TRACKED).any():

@@ -126,7 +126,7 @@ class RobotFollower(AvatarNode):
             self.get_logger().warning(f"{' and '.join(self._figure.roles.missing)} not found; the rest follows")
         self._skeletons: dict[int, CoreSkeleton] = {}
         self._follower = self._made(default_skeleton())
-        self._follower.step(rest_pose(default_skeleton()))  # compiles functions before poses arrive
+        self._follower.step(rest_pose(default_skeleton()))  # compiles the follower before the avatar's poses arrive
         self._latest: tuple[float, RobotState] | None = None
         self._targets, self._tf = self.publisher("joint_targets"), self.publisher("/tf")
         self._base = self.publisher("robot_base")

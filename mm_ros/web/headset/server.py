@@ -92,8 +92,7 @@ class Page:
 class HeadsetServer:
     """Server of the headset page, which runs in a thread of its own. The callback `on_frame(page, frame, stamp_ns)`
     runs in the server's thread and gets the stamp in CLOCK_MONOTONIC. The callback `on_change()` runs after a page has
-    connected, disconnected or sent an action. The queue `actions` holds requests of users, for example for a
-    calibration."""
+    connected, disconnected or sent an action. The queue `actions` holds requests of users (calibration, …)."""
 
     def __init__(self, port: int, wifi: bool = False, host: str = "127.0.0.1") -> None:
         self.port, self.wifi = port, wifi
