@@ -2,7 +2,7 @@
 sand.
 
 The avatar follows CMU clips (shared data), on a database of all other subjects. In the picture of the reach, the right
-controller of a standing user moves up, to the side and down. stooped-copy.png: a bent copy of a walk, beside the original.
+controller of a standing user moves up, to the side and down. stooped-copy.png: a bent copy beside its walk.
 `python tools/pose_pictures.py [walk turn crouch reach copy]`
 """
 

@@ -116,7 +116,7 @@ def _fit_chunk(
         states.append(memory)
     at = slice(min(first, ticks - 1), None, JUDGED)
     judged, kept = chunk[at], torch.stack(states, 1)[:, at]
-    both = kept.unsqueeze(3).expand(-1, -1, -1, 2, -1).flatten(1, 3)  # both frames of a tick read the same network state
+    both = kept.unsqueeze(3).expand(-1, -1, -1, 2, -1).flatten(1, 3)  # both frames of a tick read the same state
     count = len(members.into)
     out = members.read(x[at].flatten(0, 2), both).reshape(count, -1, 2, 4)
     rates = judged.rates.flatten()
