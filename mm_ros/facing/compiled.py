@@ -21,7 +21,7 @@ from mm_ros.body.types import F32
 from mm_ros.maths.jit import njit
 
 FACING, STEPS = "29dcb3abfba5042f", "818d2cff2882511f"  # hashes of the graphs of facing network and step network
-ROWS = 2  # The facing network computes two rows: for the inputs, and for their mirror image.
+ROWS = 2  # rows that the facing network computes at once: the inputs, and the inputs of the mirrored motion
 
 
 class Network(Protocol):
@@ -32,7 +32,7 @@ class Network(Protocol):
 def compiled(nodes: list[bytes], weights: dict[str, NDArray[Any]]) -> Network | None:
     """Return the compiled network of an ONNX graph, or None if no class of this module computes this graph."""
     if numba.config.DISABLE_JIT:
-        return None  # without Numba's compilation, this code would need half a second per frame
+        return None  # as plain Python, a network would need half a second per frame
     kinds: dict[str, Callable[[dict[str, NDArray[Any]]], Network]] = {FACING: Ensemble, STEPS: Layers}
     graph = hashlib.blake2b(b"".join(nodes), digest_size=8).hexdigest()
     try:
@@ -235,7 +235,7 @@ def run_ensemble(
 
 @njit
 def remember(h: Any, heard: Any, own: Any, bias: Any, now: Any) -> None:
-    """Write the next state of gated recurrent units (GRU) with the state `h` to `now`. The
+    """Write to `now` the state that follows the state `h` in gated recurrent units (GRU). The
     activations of both gates and of the new value are sums of `heard`, which comes from the inputs, and `own`, which
     comes from the state.
     """

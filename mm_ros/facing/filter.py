@@ -32,7 +32,7 @@ class FacingFilter:
         self.p_bb = b * b * self.p_bb + (1 - b * b) * bias_sigma**2
 
     def variance(self, sigma: float, biased: bool = True) -> float:
-        """Return the expected variance [rad²] of `difference` if a measurement has the standard deviation `sigma`."""
+        """Return the expected variance [rad²] of `difference()` for measurements with standard deviation `sigma`."""
         return self.p_ee + sigma**2 + (2 * self.p_eb + self.p_bb if biased else 0.0)
 
     def difference(self, measured: float, predicted: float, biased: bool = True) -> float:

@@ -1,7 +1,7 @@
 """Correction of the predicted facing by camera landmarks and by body trackers on waist and feet.
 
-A filter estimates the error of the predicted facing from the measured facings (facing/filter.py). If nothing is
-measured, the returned facing is the predicted one. docs/fusion.md explains the method.
+A filter estimates the error of the predicted facing from the measured facings (facing/filter.py). Without camera and
+body trackers, the predicted facing is returned. docs/fusion.md explains the method.
 """
 
 from __future__ import annotations
@@ -68,27 +68,30 @@ class FusionSettings(Settings):
         0.0, "Assumed time from a picture to the stamp of its landmarks, until `measure_latency` has measured it.",
         "s", -0.1, 0.5
     )
-    measure_latency: bool = setting(True, "If true, the latency of landmarks is measured from the motion of the hands.")
+    measure_latency: bool = setting(
+        True, "If true, the latency of landmarks is estimated: it is the delay at which the distances between nose and "
+              "wrists in the pictures agree best with those by headset and controllers."
+    )
     learn_offsets: bool = setting(
-        True, "If true, the positions of nose and wrists relative to the devices are learned; if false, the "
-              "calibration states these positions."
+        True, "If true, the positions of nose and wrists relative to headset and controllers are learned; if false, "
+              "the calibration states these positions."
     )
     min_confidence: float = setting(
         0.5, "Minimum confidence of landmarks; landmarks with a lower confidence are ignored.", "", 0.0, 1.0
     )
     error_lasts: float = setting(
-        2.0, "Correlation time of the predicted facing's error. With a larger `error_lasts` its correction lasts "
-             "longer without measurements.", "s", 0.05, 60.0
+        2.0, "Correlation time of the error of the predicted facing. The larger `error_lasts` is, the longer the "
+             "facing stays corrected after the last measurement.", "s", 0.05, 60.0
     )
     network_sigma_factor: float = setting(
         0.8, "Factor on the standard deviation of the predicted facing. With a larger factor, landmarks "
              "and body trackers correct the facing more.", "", 0.1, 10.0
     )
     camera_bias: float = setting(
-        0.08, "Standard deviation of the facing error of landmarks that does not vanish in the average of many "
-              "pictures. With a larger `camera_bias` landmarks correct the facing less.", "rad", 0.0, 1.0
+        0.08, "Standard deviation of the part of the landmarks' facing error that successive pictures have in common. "
+              "With a larger `camera_bias` landmarks correct the facing less.", "rad", 0.0, 1.0
     )
-    correction_rate: float = setting(3.0, "Maximum rate at which the facing's correction changes.", "rad/s", 0.1, 20.0)
+    correction_rate: float = setting(3.0, "Maximum rate of change of the facing's correction.", "rad/s", 0.1, 20.0)
 
 
 
@@ -115,7 +118,7 @@ class FusionStage:
         self._received_s = self._judged_s = -math.inf
         self._strain = 1.0
         self._sources: list[str] = []
-        self._watched = False  # past tracker samples are stored only after the first camera landmarks
+        self._watched = False  # true after the first camera landmarks; tracker samples are stored only then
         self._bias_sigma = s.camera_bias
         self._camera_epoch = 0
         self.offsets = Offsets()
@@ -130,7 +133,7 @@ class FusionStage:
         self.timing.expected_s = settings.latency
 
     def diagnostics(self) -> dict[str, str]:
-        """Return the names and values of correction, camera and landmarks for the diagnostics message."""
+        """Return values for the diagnostics message by name: correction of the facing, pitch of the camera and others."""
         if self._received_s < 0:
             return {}
         c = self.camera
@@ -146,7 +149,7 @@ class FusionStage:
         }
 
     def warm_up(self) -> None:
-        """Compile all functions of the correction before the first picture, or load them, and clear all state."""
+        """Compile all functions of the correction, or load them from the cache, and clear all state."""
         la.warm_up()
         for frame in sample_trackers():
             self.watch(Landmarks(frame.stamp_ns - 10_000_000, np.eye(COUNT, 3), np.ones(COUNT, np.float32)))
@@ -201,7 +204,7 @@ class FusionStage:
             self._offset_rows[1:] = [[*-grip[:3], *rot.inverse(grip[3:])] for grip in grips]
             self._offsets_of = c
             if not np.allclose(self._offset_rows, before, atol=1e-3):
-                self.offsets.reset()  # the learned offsets were corrections of the old calibration
+                self.offsets.reset()  # the learned offsets were valid only for the old calibration
         return self._offset_rows
 
     def _use_picture(self, seen: Landmarks, now: float) -> None:

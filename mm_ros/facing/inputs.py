@@ -42,12 +42,12 @@ def mirror() -> tuple[NDArray[np.int64], F32]:
     """Return `order` and `signs` (INPUTS,) with which `inputs[order] * signs` are the inputs of the mirrored motion."""
     order, signs = np.arange(INPUTS), np.ones(INPUTS, np.float32)
     left, right, lines, averages = 13, 29, 45, 50
-    # mirroring changes the sign of the y of vectors, and of the x and z of angular velocities
+    # in the mirrored motion, the y of vectors and the x and z of angular velocities change sign
     head_turned = [1, 4, 7, 9, 11]
     order[left:right], order[right:lines] = np.arange(right, lines), np.arange(left, right)
     hand_turned = [1, 4, 6, 8, 10, 13]
     flipped = [*head_turned, *(hand + i for hand in (left, right) for i in hand_turned)]
-    # mirroring also changes the sign of the x of the vector between the hands, and of the y of the vector to its middle
+    # in the mirrored motion, x of the line between the hands and y of the line from head to their middle change sign
     flipped += [lines, lines + 4]
     for base in range(averages, INPUTS, CHANNELS):
         hands = [base + HEAD_CHANNELS, base + HEAD_CHANNELS + HAND_CHANNELS]
@@ -62,8 +62,8 @@ def mirror() -> tuple[NDArray[np.int64], F32]:
 # and the previous prediction (two axes, 6).
 PAPER_INPUTS = 3 * 12 + 6
 
-# The array `memory` holds the ages [s] of the averages of head and hands, the heading, whether a frame has been read,
-# and the averages by time constant and channel.
+# The array `memory` holds the times [s] over which averages of head, left and right hand have been formed, the heading
+# (2 numbers), 1 after the first frame, and the averages by time constant and channel.
 MEMORY = 6 + len(TAUS) * CHANNELS
 _AGE, _HEADING, _STARTED, _AVERAGES = 0, 3, 5, 6
 
@@ -127,8 +127,8 @@ def _turned(out: F64, at: int, v: F64, c: float, s: float) -> None:
 
 @njit
 def _average(memory: F64, group: int, first: int, count: int, values: F64, dt: float) -> None:
-    """Update the averages over past frames that describe the head or a hand. An average that is younger than its time
-    constant is the plain mean, so that it is useful from the first frame on."""
+    """Update the averages over past frames that describe the head or a hand. Until an average covers its time constant,
+    it is the plain mean of all frames so far, so that inputs are useful from the first frame on."""
     age = memory[_AGE + group]
     for k in range(_TAUS.shape[0]):
         share = 1.0

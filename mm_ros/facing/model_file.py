@@ -137,7 +137,7 @@ class OnnxModel:
     def _recognized(self) -> Network | None:
         try:
             return compiled(*graph_of(self.path))
-        except (IndexError, KeyError, ValueError):  # the graph of the network was not written by the training of mm_ros
+        except (IndexError, KeyError, ValueError):  # if mm_ros did not write the graph, onnxruntime runs the network
             return None
 
     @property

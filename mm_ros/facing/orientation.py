@@ -33,7 +33,7 @@ PREDICTORS = ("network", "paper", "hmd_forward")
 
 
 class FacingModel(Protocol):
-    """A network that predicts the facing: outputs (1, K) from inputs (1, D). `layout` is a hash of the list of inputs.
+    """Network that predicts the facing: `step` computes outputs (1, K) from inputs (1, D); `layout` is the input hash.
 
     The method `nothing` returns the state with which a recurrent network starts. A recurrent network updates its state
     only at ticks, which are at least `tick_s` seconds apart.
@@ -85,7 +85,7 @@ class OrientationSettings(Settings):
     )
 
 
-UNKNOWN_SIGMA = 1.8  # standard deviation [rad] of the facing before its first prediction, and maximum
+UNKNOWN_SIGMA = 1.8  # standard deviation of the facing before the first prediction, and its maximum later [rad]
 
 
 class OrientationStage:
@@ -114,14 +114,14 @@ class OrientationStage:
         self.reset()
 
     def reset(self, yaw: float | None = None) -> None:
-        """Clear all state. `yaw` [rad] is the facing in room axes until the next frame with a tracked headset."""
+        """Clear all state. If `yaw` [rad] is given, the facing in room axes starts at this value."""
         self._timeline.reset()
         self._clear()
         self._yaw = yaw
 
     def _clear(self) -> None:
         self._memory = oi.new_memory()
-        # the state of the network is in the axes of the heading, so a snap turn does not change it
+        # Snap turns do not clear `_state`, because the state of the network is in axes that turn with the headset.
         self._state = self.model.nothing() if self.model else None
         self._since_tick = math.inf
         self._lost = np.full(2, math.inf)  # time [s] since each hand was last tracked or extrapolated
@@ -225,8 +225,8 @@ def lost_step(lost: F64, state: NDArray[np.uint8], dt: float) -> None:
 def limited_belief(relative: float, lost: F64, one: float, none: float) -> float:
     """Limit the angle `relative` [rad] between facing and headset while hands are lost.
 
-    For some people, the network without hands is worse than the direction of the headset, but the memory of the network
-    is valid for some seconds after the loss of the hands. The limit of the angle therefore starts at π and decreases
+    Without hands, the network is less accurate than the direction of the headset for some people, but its memory of the
+    hands is useful for some seconds after they are lost. The limit of the angle therefore starts at π and decreases
     with a half-life of one second, to `one` [rad] if one hand is lost, and to `none` [rad] if both hands are lost.
     """
     limit = min(
@@ -249,9 +249,9 @@ def believed_sequence(relative: F64, state: NDArray[np.uint8], dt: F64, one: flo
 def follow_step(
     yaw: float, target: float, rate: float, dt: float, halflife: float, max_rate: float, max_step: float
 ) -> float:
-    """Return the change of the yaw in one frame [rad]: the predicted rate times `dt`, plus a share of the error.
+    """Return the change of the smoothed yaw in one frame [rad]: `rate` times `dt`, plus a share of the remaining error.
 
-    The predicted rate compensates for the delay that a low-pass filter of the target alone would have.
+    Because of the predicted rate, the smoothed yaw does not lag behind turns, as with a low-pass filter alone.
     """
     lead = rate * dt
     error = (target - yaw - lead + math.pi) % (2 * math.pi) - math.pi

@@ -4,8 +4,8 @@ Fletcher 2023 computes the pitch of the camera, and then its yaw and horizontal 
 Because the camera does not move, this module keeps the sums of the least squares over time, which averages the noise of
 single pictures. The sums are the matrix H = Σ w r qᵀ with weights w, where r is a point in room axes and q the same
 point in camera axes, both relative to their mean. For a given pitch and G = H Ry(pitch)ᵀ, the best yaw is atan2(G₁₀ −
-G₀₁, G₀₀ + G₁₁). The estimated pitch is the one at which the points r and q agree best. The noise of the landmarks has
-zero mean in H, so the noise causes no constant error of the result.
+G₀₁, G₀₀ + G₁₁). The estimated pitch is the one at which the points r and q agree best. The noise of the landmarks
+averages out in H, so it causes no constant error of yaw and pitch.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def centred(p: F64, w: F64, out: F64) -> None:
 
 @njit
 def add_products(h: F64, room: F64, camera: F64, w: F64) -> float:
-    """Add Σ w r qᵀ of the centred points to `h`, and return the horizontal spread Σ w |r|² of the points `room`."""
+    """Add Σ w r qᵀ to `h`, and return Σ w (x² + y²) of the points `room`; all points are relative to their mean."""
     spread = 0.0
     for i in range(len(room)):
         for a in range(3):
@@ -112,9 +112,9 @@ def align(room: F64, camera: F64, w: F64, pitch: float) -> tuple[float, float, f
 def residuals(
     room: F64, camera: F64, w: F64, yaw: float, pitch: float, sight: float
 ) -> tuple[float, float, float, float]:
-    """Return the mean squared residuals of the centred points along the line of sight, across it and in height [m²].
+    """Return the mean squared distances of aligned camera points from `room` in depth, across and in height [m²].
 
-    The last value is the spread: the mean squared horizontal distance of the points `room` from their mean [m²].
+    The fourth returned value is the mean squared horizontal distance of the points `room` from their mean [m²].
     """
     r, q, back = np.empty_like(room), np.empty_like(camera), np.empty_like(camera)
     centred(room, w, r)

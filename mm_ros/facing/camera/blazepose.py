@@ -19,19 +19,19 @@ from mm_ros.maths.jit import njit
 DETECTOR_SIZE, LANDMARK_SIZE, HEATMAP_SIZE = 224, 256, 64
 STRIDES = (8, 16, 32, 32, 32)
 ANCHORS_A_CELL = 2
-OVERLAP = 0.3  # boxes of detected persons with a larger intersection over union are the same person
-REGION_SCALE = 1.25  # side of the square region around a person / diameter of the circle around the person
-# A landmark is refined by heatmap cells up to REFINE_WINDOW cells away, if their highest value is at least REFINE_FROM.
+OVERLAP = 0.3  # two detected boxes show the same person if their intersection over union exceeds this value
+REGION_SCALE = 1.25  # side of the square region of a person, divided by the diameter of the circle around the person
+# A landmark is moved to its peak in the heatmap within REFINE_WINDOW cells, if the peak has REFINE_FROM or more.
 REFINE_WINDOW, REFINE_FROM = 3, 0.5
 RAW_LANDMARKS = 39  # the landmark network returns 33 landmarks, two points of a circle, and four unused points
 MIDDLE, RIM = 33, 34
 
 
 class Region(NamedTuple):
-    x: float  # centre, px
+    x: float  # centre of the square region [px]
     y: float
-    size: float  # side length, px
-    angle: float  # rotation of the square; angle by which the person leans to the right in the picture [rad]
+    size: float  # side of the square region [px]
+    angle: float  # angle by which the person, and the square around the person, lean to the right in the picture [rad]
 
 
 class Detection(NamedTuple):

@@ -20,18 +20,18 @@ USUAL_STEP_S = 1 / 30
 
 class Measurement(NamedTuple):
     yaw: float
-    sigma: float  # standard deviation of the facing in this picture [rad], without the error of the camera's yaw
+    sigma: float  # standard deviation of the facing that one picture shows [rad], if the camera's yaw were exact
 
 
 class Expected(NamedTuple):
-    """The facing that the filter predicts; it shows whether a picture is flipped or the body has turned."""
+    """Facing predicted by the filter, by which a flipped picture is told from a picture of a user who has turned."""
 
     yaw: float
     sigma: float
 
 
 class Picture(NamedTuple):
-    """The landmarks of a picture in camera axes, either as received or with swapped sides or depths swapped back."""
+    """Landmarks in camera axes: as received, or `flipped` to undo a confusion of left and right or front and back."""
 
     points: F64  # (33, 3)
     w: F64  # weights (3,) of nose, left wrist and right wrist in the alignment with the trackers
@@ -41,12 +41,12 @@ class Picture(NamedTuple):
 class Fit(NamedTuple):
     """Result of the alignment of nose and wrists in a picture with the trackers."""
 
-    turn: float  # yaw of the camera by this picture alone, minus the camera yaw estimated before [rad]
-    variance: float  # variance of the difference `turn` of the camera yaws [rad²]
+    turn: float  # camera yaw that fits this picture alone, minus the camera yaw estimated before [rad]
+    variance: float  # variance of `turn` that the noise of nose and wrists causes [rad²]
     miss2: F64  # mean squared distances (3,) of nose and wrists from the trackers: depth, lateral, height [m²]
 
 
-NO_FIT = Fit(0.0, math.inf, np.zeros(3))  # result for a picture with fewer than two of nose and wrists
+NO_FIT = Fit(0.0, math.inf, np.zeros(3))  # used if fewer than two of nose and wrists are visible in a picture
 
 
 class Camera:
@@ -168,7 +168,7 @@ class Camera:
             self.place.learn(room[0], slope, dt, self.halflife_s)
 
     def _readings(self, seen: Landmarks, ray: float, w: F64) -> tuple[Picture, Picture, Picture]:
-        """Return the landmarks as received, with left and right swapped, and with front and back swapped.
+        """Return three versions of the landmarks: as received, left and right swapped, and front and back swapped.
 
         To swap front and back, left and right are swapped and the depth is negated.
         """
@@ -192,8 +192,8 @@ class Camera:
         return Fit(float(wrap_angle(yaw - self.yaw)), variance, np.array(miss2) * fitted.LOST_TO_FIT)
 
     def _judge(self, readings: tuple[Picture, ...], fits: list[Fit], expected: Expected) -> int | None:
-        """Return the index of the reading (as received or flipped) with the lowest cost. Return None if the best
-        reading does not fit the trackers, or if it is flipped and its cost is not clearly lower.
+        """Return the index of the most likely version of the landmarks: as received or flipped. Return None if this
+        version does not fit the trackers, or if it is flipped and hardly more likely than the landmarks as received.
         """
         misfits = [float((f.miss2 / self.noise**2).mean()) for f in fits]
         turns = [f.turn**2 / (f.variance + self.turn**2 + self.sigma**2) for f in fits]
@@ -208,9 +208,9 @@ class Camera:
         return k
 
     def _count_rejected(self, dt: float) -> bool:
-        """Add `dt` to the time for which pictures have been rejected or flipped. Return true if the present picture
-        must not be used. The estimates are reset after the time `LOST_AFTER_S`, because a moved camera can have the
-        same effect as flipped pictures.
+        """Add `dt` to the time for which pictures have been rejected or flipped. Return true if this time is so long
+        that the present picture must not be used. The estimated pose of the camera is reset after `LOST_AFTER_S`,
+        because the pictures of a moved camera can also look flipped.
         """
         self._rejected_s += dt
         if self._rejected_s > fitted.LOST_AFTER_S:
@@ -241,7 +241,7 @@ class Camera:
         self._learn_noise(fit, dt)
 
     def _combine_yaws(self, aligned: float) -> None:
-        """Set the camera yaw to the weighted mean of the yaws that nose and wrists, and the resection, show."""
+        """Set the camera yaw to the weighted mean of two estimates: by nose and wrists, and by resection (place.py)."""
         placed, self._placed_variance = self.place.yaw(aligned)
         share = self._aligned_variance / (self._aligned_variance + self._placed_variance)
         self.yaw = aligned + share * (placed - aligned)
@@ -273,15 +273,15 @@ class Camera:
     def _facing(self, points: F64, visibility: F32, ray: float, fit: Fit) -> Measurement | None:
         """Return the mean facing of hips and shoulders, weighted by the length, visibility and noise of their lines.
 
-        An error that turns all landmarks together also turns nose and wrists, so the turn of nose and wrists shows part
-        of the error, which is removed from the facing.
+        The turn of nose and wrists against the trackers shows part of an error that turns all landmarks together; this
+        part is removed from the facing.
         """
         lines = self._lines(points)
         length = np.linalg.norm(lines, axis=1)
         seen = visibility[LINES].reshape(2, 2).min(1)
         sight = self.yaw + ray
         across = np.array([-math.sin(sight), math.cos(sight)])
-        # If the line through hips or shoulders is perpendicular to the line of sight, only errors of the depth turn it.
+        # Only errors of the depth change the direction of a line through hips or shoulders across the line of sight.
         depth_share = (lines @ across / np.maximum(length, 1e-6)) ** 2
         noise2 = depth_share * self.noise[0] ** 2 + (1 - depth_share) * self.noise[1] ** 2
         across2 = 2 * fitted.TRUNK_NOISE**2 * noise2 / np.maximum(length, 0.05) ** 2

@@ -17,13 +17,13 @@ from mm_ros.base.files import write_whole
 from mm_ros.base.own_python import module_command
 from mm_ros.body.types import F32
 
-# The last version of MediaPipe whose wheel contains the networks. The wheel is only unpacked, so its Python version and
-# platform do not matter.
+# WHEEL is the last version of MediaPipe whose Python wheel contains the networks of BlazePose. The wheel is only
+# unpacked, so its Python version and platform do not matter.
 WHEEL = "mediapipe==0.10.21"
 DOWNLOAD = ("--no-deps", "--only-binary=:all:", "--python-version", "3.11", "--platform", "manylinux_2_28_x86_64")
 LARGEST = 64 << 20  # maximum size of a network file that is read [bytes]; the larger network has 6 million bytes
 DETECTOR, LANDMARKS = "pose_detection.tflite", "pose_landmark_full.tflite"
-FILES: dict[str, str] = {  # SHA-256
+FILES: dict[str, str] = {  # SHA-256 hash of each network file
     DETECTOR: "9ba9dd3d42efaaba86b4ff0122b06f29c4122e756b329d89dca1e297fd8f866c",
     LANDMARKS: "e9a5c5cb17f736fafd4c2ec1da3b3d331d6edbe8a0d32395855aeb2cdfd64b9f",
 }

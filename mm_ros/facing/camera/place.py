@@ -1,11 +1,11 @@
 """Resection: estimates the position and yaw of the camera from the directions in which pictures show the user's nose.
 
 The headset gives the position p of the nose in the room. With u = (cos yaw, sin yaw) and the unknowns e and f for the
-position of the camera, the nose is at (x, y) = (u·p + e, u⟂·p + f) in camera axes. A picture measures y/x. Each picture
-gives one linear equation v·θ = 0 for the unknowns θ = (u, e, f). The class `Place` keeps the sum Σ v vᵀ over all
-pictures, in which old pictures lose weight. If e and f are eliminated, the best u is the minor axis of a 2 × 2 matrix.
-Resection uses neither the depth of landmarks nor the hands, and is accurate as soon as the user has walked across the
-picture and towards the camera. Resection also shows whether a person in a picture is the user.
+position of the camera, the nose is at (x, y) = (u·p + e, u⟂·p + f) in camera axes. A picture shows the slope y/x of the
+ray to the nose. Each picture gives one linear equation v·θ = 0 for the unknowns θ = (u, e, f). The class `Place` keeps
+the sum Σ v vᵀ over all pictures, in which old pictures lose weight. If e and f are eliminated, the best u is the minor
+axis of a 2 × 2 matrix. Resection uses neither the depth of landmarks nor the hands, and is accurate as soon as the user
+has walked across the picture and towards the camera. Resection also shows whether a person in a picture is the user.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Place:
         self._observed_s = keep * self._observed_s + dt
 
     def yaw(self, near: float) -> tuple[float, float]:
-        """Of the two opposite camera yaws [rad] that fit, return the one nearer to `near`, and its variance [rad²]."""
+        """Return the camera yaw [rad] and its variance [rad²]; of two opposite yaws that fit, the nearer to `near`."""
         if self._observed_s < fitted.PLACE_NEEDED_S:
             return near, math.inf
         s = self._without_place()

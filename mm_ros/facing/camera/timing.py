@@ -18,7 +18,7 @@ from mm_ros.maths.jit import njit
 
 KEPT = 160  # number of samples of the trackers that are kept, which last 1.1 s at 144 Hz
 SEEN, FACING, TURNS = 3 * POINTS, 4 * POINTS, 4 * POINTS + 1
-COLUMNS = TURNS + 4 * POINTS  # length of a stored tracker sample: 3 points, whether tracked, facing, 3 rotations
+COLUMNS = TURNS + 4 * POINTS  # numbers per stored sample: 3 points, 3 flags (1: tracked), facing, 3 quaternions
 
 # The compared delays of landmarks are -0.025 s to 0.4 s; a delay is negative if the stamp is older than the picture.
 FIRST_S, STEP_S, DELAYS = -0.025, 0.0125, 35
@@ -27,10 +27,10 @@ SIGNALS = 5
 
 @njit
 def at_time(times: F64, rows: F64, newest: int, count: int, t: float, out: F64) -> bool:
-    """Write the sample of the trackers at the time `t`, interpolated between two rows of `rows`, to `out`.
+    """Write the tracker sample at the time `t` to `out`, interpolated between two of the stored samples `rows`.
 
-    Return false if `t` is before the oldest row, or more than 0.1 s after the newest row. For a `t` less than 0.1 s
-    after the newest row, `out` is the newest row.
+    Return false if `t` is before the oldest sample, or more than 0.1 s after the newest. For a `t` up to 0.1 s after
+    the newest sample, the newest sample is written.
     """
     n = len(times)
     later = newest
@@ -63,8 +63,8 @@ class TrackerHistory:
         self.newest, self.count = -1, 0
 
     def push(self, t: float, points: F64, seen: F64, facing: float, rotations: F64) -> None:
-        """Add a sample. The angle `facing` is unwrapped, and the signs of the quaternions `rotations` (3, 4) are made
-        consistent, so that both can be interpolated.
+        """Add a tracker sample. The angle `facing` is unwrapped, and the signs of the quaternions `rotations` (3, 4)
+        are made consistent, so that both can be interpolated.
         """
         if self.count:
             last = self.rows[self.newest, FACING]
@@ -114,14 +114,14 @@ def compare(
     for k in range(DELAYS):
         then = t - FIRST_S - k * STEP_S
         if then > times[newest] or not at_time(times, rows, newest, count, then, row):
-            compared_s[k] = 0.0  # without a tracker sample at this delay, the comparison at this delay starts again
+            compared_s[k] = 0.0  # the comparison starts again for a delay at which no tracker sample is stored
             continue
         compared_s[k] += dt
         signals(row, own)
         for s in range(SIGNALS):
             if usable[s]:
                 d = camera[s] - own[s]
-                if compared_s[k] <= dt:  # the first comparison
+                if compared_s[k] <= dt:  # first comparison of this signal at this delay
                     means[k, s], spreads[k, s] = d, 0.0
                 means[k, s] = d + keep_mean * (means[k, s] - d)
                 spreads[k, s] = (d - means[k, s]) ** 2 + keep_spread * (
@@ -167,7 +167,7 @@ class LatencyEstimator:
         cost = np.where(complete, np.log(self._spreads + fitted.SURELY_M2).sum(1), np.inf)
         k = int(np.argmin(cost))
         if not np.isfinite(cost[-1]) or cost[-1] < fitted.CONTRAST + cost[k]:
-            return  # the user has moved too little for an estimate of the latency
+            return  # landmarks were seen too briefly, or the user has moved too little, to estimate the latency
         a, b, c = cost[max(k - 1, 0)], cost[k], cost[min(k + 1, DELAYS - 1)]
         between = (a - c) / (2 * max(a - 2 * b + c, 1e-12)) if np.isfinite(a) and 0 < k < DELAYS - 1 else 0.0
         found = FIRST_S + STEP_S * (k + between)

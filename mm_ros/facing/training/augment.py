@@ -36,7 +36,7 @@ class Augmentation:
     height_error: float = 0.03
     reach: tuple[float, float] = (0.95, 1.05)  # range of a random factor on the distance between hands and head
     look_around: float = 0.65
-    look_amplitude: tuple[float, float] = (10.0, 75.0)  # degrees
+    look_amplitude: tuple[float, float] = (10.0, 75.0)  # range of the largest yaw of a head that looks around [degrees]
     # probability that the head looks to one side during the whole clip, by up to `look_sideways_deg` degrees
     look_sideways: float = 0.05
     look_sideways_deg: float = 50.0
@@ -47,9 +47,9 @@ class Augmentation:
     crab: float = 0.2
     crab_deg: float = 100.0
     crab_looks: float = 0.5  # share of the clips with a body turned by `crab` in which the head looks along the path
-    head_pitch: float = 6.0  # degrees, constant
+    head_pitch: float = 6.0  # standard deviation of the pitch [degrees] of a headset that sits turned on the head
     head_yaw: float = 2.0  # standard deviation of the yaw [degrees] of a headset that sits turned on the head
-    grip: float = 28.0  # degrees per axis
+    grip: float = 28.0  # standard deviation of the rotation of controllers on the hands about each axis [degrees]
     wild_grip: float = 0.1  # share of the clips in which the controllers are rotated on the hands nearly at random
     grip_m: float = 0.03
     headset_m: float = 0.02
@@ -165,7 +165,7 @@ def _gesture(hand: int, p: F64, q: F64, yaw: F64, dt: float, height: float, rng:
         length, soft = rng.uniform(0.8, 5.0), rng.uniform(0.25, 0.8)
         share = np.clip((times - at) / soft, 0, 1) * np.clip((at + length - times) / soft, 0, 1)
         share = smoothstep(share)
-        # The target of the hand is on a sphere around the shoulder, mostly ahead and on the side of the hand.
+        # A gesture moves the hand to a random point around the shoulder, mostly ahead and on the side of the hand.
         side = 1.0 if hand == 1 else -1.0
         azimuth = np.radians(rng.normal(25 * side, 50))
         elevation = np.radians(rng.uniform(-70, 70))

@@ -67,8 +67,8 @@ def head_yaw(motion: Motion) -> F64:
 
 
 def head_bias(motions: Iterable[Motion]) -> float:
-    """Return the constant part [rad] of the head yaw in all motions of a subject, which the placement of the head
-    markers causes.
+    """Return the median head yaw [rad] in all motions of a subject, which counts as the error of the head markers'
+    placement.
     """
     yaws = np.concatenate([head_yaw(m) for m in motions])
     centre = float(np.angle(np.exp(1j * yaws).mean()))
@@ -76,7 +76,7 @@ def head_bias(motions: Iterable[Motion]) -> float:
 
 
 def without_head_bias(motions: list[Motion]) -> list[Motion]:
-    """Remove the constant head yaw of each subject, from which a network would learn a wrong offset."""
+    """Remove the median head yaw of each subject from the motions, because a network would learn it as an offset."""
     subjects: dict[str, list[Motion]] = defaultdict(list)
     for m in motions:
         subjects[m.subject].append(m)
@@ -122,8 +122,8 @@ def chained(motions: list[Motion]) -> Motion:
 
 
 def sessions(motions: list[Motion], longest: int, rng: np.random.Generator) -> list[Motion]:
-    """Divide the motions of each subject and rate into random groups of 1 to `longest`, and join the motions of each
-    group."""
+    """Divide motions with equal subject and frame rate into random groups of 1 to `longest`, and join the motions of
+    each group."""
     groups: dict[tuple[str, float], list[Motion]] = defaultdict(list)
     for i in rng.permutation(len(motions)):
         groups[motions[i].subject, motions[i].rate].append(motions[i])

@@ -26,15 +26,15 @@ CLIP = 8.0  # limit of the network's normalized inputs [standard deviations]; la
 class NetworkPlan:
     width: int = 128
     layers: int = 2
-    members: int = 4  # number of plain and number of recurrent members; the outputs of all members are averaged
+    members: int = 4  # number of plain members, and of recurrent members if there are any
     memory: int = 48  # size of the state of each recurrent member; if 0, the network has no recurrent members
 
 
 class FacingNetwork(nn.Module):
     """The facing network: an ensemble of small networks (members), which are evaluated as one batched product.
 
-    Each member is evaluated for the motion and for the mirror image of the motion, so that the mean of all outputs is
-    symmetric. Half of the members are recurrent if the argument `plan` asks for recurrent members.
+    The network returns the mean of the outputs of all members for the motion and for its mirror image, which makes the
+    network symmetric. Half of the members are recurrent if the argument `plan` asks for recurrent members.
     """
 
     recurrent: RecurrentMembers | None
@@ -65,7 +65,7 @@ class FacingNetwork(nn.Module):
         return ((x - self.mean) / self.scale).clamp(-CLIP, CLIP)
 
     def remembering(self, units: int) -> None:
-        """Add recurrent members, which have states of `units` numbers and start with the weights of plain members."""
+        """Add recurrent members with states of `units` numbers; each starts with the weights of a plain member."""
         self.recurrent = RecurrentMembers(units, list(self.weights), list(self.biases))
 
     def members(self, x: Tensor) -> Tensor:
@@ -137,7 +137,7 @@ def loss(out: Tensor, target: Tensor, rate: Tensor, jitter: float, dt: Tensor | 
 
     `target` (…, 2) is the true facing minus the heading [rad], and `rate` (…,) is its true rate [rad/s]. The loss is
     the sum of the Laplace likelihood of the angle, the error of the rate, and the error of the change of the angle
-    within each pair. The error of the change has the weight `jitter`; without it, the output would jitter.
+    within each pair. The error of the change has the weight `jitter`, and keeps the predicted facing from jittering.
     """
     angle = torch.atan2(out[..., 0], out[..., 1])
     error = wrapped(angle - target)

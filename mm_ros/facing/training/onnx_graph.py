@@ -24,7 +24,7 @@ class _Graph:
         return self._kept(name, np.ascontiguousarray(value, np.float32))
 
     def half(self, name: str, value: Any) -> str:
-        """Store the constant `name` in half precision, and cast it to float32 when the network runs."""
+        """Store the constant `name` in half precision; the graph casts the constant to float32."""
         from onnx import TensorProto
 
         kept = self._kept(f"{name}_half", np.ascontiguousarray(value, np.float16))
@@ -154,7 +154,7 @@ def _ticked(graph: _Graph, recurrent: RecurrentMembers) -> str:
     keep, reset = graph.nodes_of("Split", [gates, two], ["keep", "reset"], axis=-1)
     own_new = node("Mul", [reset, node("Add", [own_new, weights("back_bias")], "own_new_")], "own_new_reset")
     new = node("Tanh", [node("Add", [input_new, own_new], "new_")], "new")
-    # In names of graph nodes, the new state is remembered + tick (1 - keep) (new - remembered).
+    # The next graph nodes compute the new state: remembered + tick (1 - keep) (new - remembered).
     change = node("Sub", [new, "remembered"], "change")
     change = node("Sub", [change, node("Mul", [keep, change], "change_kept_out")], "change_let_in")
     return node("Add", ["remembered", node("Mul", [change, "tick"], "change_now")], "remembered_now")

@@ -1,9 +1,9 @@
 """The facing network of Ponton 2022, trained by the paper's Algorithm 1: r frames in a row, loss of the last one only.
 
 The paper's network has two hidden layers of 32 units with ReLU, and is trained by the mean squared error on motion at
-60 Hz, without augmentation. In contrast to the paper, the optimizer is AdamW (decoupled weight decay), the batches and
-the learning rate are larger, because the training runs on one core, and the previous prediction is fed back as a
-direction on the floor instead of six free numbers.
+60 Hz, without augmentation. In contrast to the paper, the optimizer is AdamW (decoupled weight decay), and batches and
+learning rate are larger, because the training runs on one core. The network gets its previous prediction as a direction
+on the floor; in the paper, it gets the prediction as six free numbers.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def train_paper(
 def _unrolled(
     network: PaperNetwork, x: Tensor, turn: Tensor, c: Tensor, s: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Predict one frame. The facing of the last frame (cos, sin) is rotated to the heading of the predicted frame."""
+    """Predict the facing in one frame; the facing of the last frame (cos, sin) is rotated to this frame's heading."""
     tc, ts = torch.cos(turn), torch.sin(turn)
     c, s = c * tc + s * ts, s * tc - c * ts
     zero = torch.zeros_like(c)

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from mm_ros.facing.training.train import TrainOptions
 
 STREAMS, CHUNK = 48, 64  # number of parallel sequences, and number of state updates (ticks) in a chunk of a sequence
-JUDGED = 3  # the loss uses every third update of the state (tick), because neighbouring ones differ little
+JUDGED = 3  # the loss uses every third update of the state (tick), because neighbouring updates differ little
 EACH = 2  # number of frames at 60 Hz from one update of the state (tick) to the next
-LEARNING_RATE, WEIGHT_DECAY = 2.5e-3, 0.2  # of AdamW
-PASSES = 1.5  # number of random variants per motion, relative to the number for the plain members
+LEARNING_RATE, WEIGHT_DECAY = 2.5e-3, 0.2  # options of the optimizer AdamW
+PASSES = 1.5  # number of random variants per motion, divided by the number with which the plain members are trained
 MAX_RATE = 12.0  # turn rate [rad/s] above which a frame is not used, because faster turns are errors of the capture
 
 
@@ -94,7 +94,7 @@ def fit_recurrent(
             )
         memory = members.nothing(streams.dt.shape[1])
         for chunk in streams.chunks():
-            if done == steps:  # motions are joined at random, so a later pass may have more chunks
+            if done == steps:  # the schedule is planned by the first pass, but a later pass may have more chunks
                 break
             memory = _fit_chunk(network, optimizer, chunk, memory, options.jitter, done % JUDGED)
             schedule.step()
@@ -116,7 +116,8 @@ def _fit_chunk(
         states.append(memory)
     at = slice(min(first, ticks - 1), None, JUDGED)
     judged, kept = chunk[at], torch.stack(states, 1)[:, at]
-    both = kept.unsqueeze(3).expand(-1, -1, -1, 2, -1).flatten(1, 3)  # both frames of a tick read the same state
+    # The recurrent state is updated once per tick (2 frames at 60 Hz), so both frames of a tick use the same state.
+    both = kept.unsqueeze(3).expand(-1, -1, -1, 2, -1).flatten(1, 3)
     count = len(members.into)
     out = members.read(x[at].flatten(0, 2), both).reshape(count, -1, 2, 4)
     rates = judged.rates.flatten()

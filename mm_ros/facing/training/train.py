@@ -42,10 +42,10 @@ Tell = Callable[[str, int, int], None]
 class TrainOptions:
     seed: int = 0
     variants: int = 8  # number of random variants of each motion in a training epoch
-    epochs: int = 6  # number of epochs, each with new random variants of the motions, which take less time than the fit
+    epochs: int = 6  # number of epochs; each has new random variants of the motions, as making variants is quick
     batch: int = 1024
     learning_rate: float = 2e-3
-    weight_decay: float = 2.0  # facing error on held-out subjects: 6.6° with a weight decay of 0.1, 6.2° with 2
+    weight_decay: float = 2.0  # chosen by the facing error on held-out subjects: 6.6° with 0.1, 6.2° with 2
     jitter: float = 0.05
     joined: int = 6  # maximum number of clips that are joined to one long motion
     stride: int = 3  # every third frame is the first of a pair of training frames
@@ -158,7 +158,7 @@ def folds_of(clips: Sequence[Clip], count: int) -> list[set[str]]:
 class Outcome:
     network: FacingNetwork
     papers: dict[str, PaperNetwork]
-    # summary of the errors by head yaw ("as captured" or "without head bias"), predictor and condition
+    # facing errors, with three nested keys: head yaw ("as captured" or "without head bias"), predictor, condition
     figures: dict[str, Any]
 
 

@@ -43,7 +43,7 @@ class Errors:
     yaw: list[F64]
     root: list[F64]  # errors [deg] of the predicted facing relative to the direction of the hips alone
     rate: list[F64]  # errors of the predicted facing's rate of change [deg/s]
-    kinds: list[Any]  # index into KINDS
+    kinds: list[Any]  # kind of motion in each frame, as an index into KINDS
 
     @classmethod
     def empty(cls) -> Errors:
@@ -74,13 +74,14 @@ class Errors:
 
 @dataclass(frozen=True)
 class Truth:
-    yaw: F64  # (F,) hips and shoulders
-    root: F64  # (F,) hips
-    kinds: Any  # (F,) index into KINDS
+    yaw: F64  # (F,) true direction of hips and shoulders [rad]
+    root: F64  # (F,) true direction of the hips alone [rad]
+    kinds: Any  # (F,) kind of motion, as an index into KINDS
 
 
 def subject_axes(clips: Sequence[Clip]) -> dict[str, F64]:
-    """Return the axes of the head joint of each subject, without the constant yaw error of the head markers."""
+    """Return the head axes (x forward, z up) of each subject as a quaternion in the axes of the head joint. Constant
+    errors of yaw and pitch, which the placement of the head markers causes, are removed."""
     groups: dict[str, list[Clip]] = defaultdict(list)
     for clip in clips:
         groups[clip.subject].append(clip)
