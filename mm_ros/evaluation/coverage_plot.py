@@ -26,7 +26,7 @@ def plot_coverage(summary: Summary, path: Path, title: str) -> None:
     picture = velocities.pcolormesh(
         left, ahead, shown, norm=LogNorm(0.05, max(float(seconds.max()), 0.1)), cmap="viridis"
     )
-    velocities.invert_xaxis()  # velocities to the left are positive, and shall be drawn on the left
+    velocities.invert_xaxis()  # positive velocities point left, so they are drawn on the left
     velocities.set(
         xlabel="left, m/s", ylabel="forward, m/s", title=f"{title}: {summary.seconds / 60:.1f} min", aspect="equal"
     )

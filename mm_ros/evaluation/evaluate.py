@@ -86,16 +86,15 @@ def evaluate(
 
 
 def clips_in(database: MotionDatabase, clips: Sequence[Clip]) -> list[str]:
-    """Return the names of the clips of which the database contains at least a part.
+    """Return the names of the clips of which the database contains about half of the frames or more.
 
-    The rotations of arms and head are compared, because they are equal in the file and in the database.
+    The rotations of arms and head are compared, because they are equal in the motion file and in the database.
     """
     known = np.asarray(database.rotations)[:, COMPARED]
     return [c.name for c in clips if _is_in(known, resample(c, database.rate).rotations[:, COMPARED])]
 
 
 def _is_in(known: F32, own: F32) -> bool:
-    """Return whether the rotations `own` (F, K, 4) occur in the rotations `known` (N, K, 4)."""
     for probe in (len(own) // 4, len(own) // 2, 3 * len(own) // 4):
         row = int(np.abs(np.einsum("nkc,kc->nk", known, own[probe])).sum(axis=1).argmax())
         rows = np.clip(row - probe + np.arange(len(own)), 0, len(known) - 1)

@@ -30,7 +30,7 @@ class Explanation:
     match: Match
     winner: Candidate
     runners_up: tuple[Candidate, ...]
-    current: Candidate | None  # the frame that would be played without this search
+    current: Candidate | None  # the frame that was played just before this search
     query: dict[str, list[float]]
 
 

@@ -13,8 +13,8 @@ from mm_ros.show.render import ACCENT, BODY, GHOST, contact_sheet, follow, rende
 
 
 def write_picture(path: Path, database: MotionDatabase, e: Explanation) -> None:
-    """Write the picture. The winner is blue, the frame that would be played without a search is orange, and the next
-    best candidates are sand-coloured."""
+    """Write the picture of a search. The winner is blue, the frame played just before the search is orange, and the
+    next best candidates are sand-coloured."""
     shown = [(e.winner.frame, BODY)]
     shown += [(e.current.frame, ACCENT)] if e.current else []
     shown += [(c.frame, GHOST) for c in e.runners_up]

@@ -116,8 +116,8 @@ def chance(user: Feet, other: Feet, seconds: float, dt: float) -> dict[str, floa
 
 
 def figures(counts: dict[str, float], delays: F64) -> dict[str, float]:
-    """Compute the metrics of the feet from the counts and delays that `agreement` returns for one or more clips.
-    Metrics without samples are left out."""
+    """Compute the metrics of touchdowns and of contact agreement from the counts and delays that `agreement` returns
+    for one or more clips. Metrics without samples are left out."""
     c, out = counts, dict[str, float]()
     if c.get("still") and c.get("moving"):
         out["contact_agreement"] = (c["still_too"] / c["still"] + c["moving_too"] / c["moving"]) / 2

@@ -15,9 +15,9 @@ STANDING_M, STANDING_S = 0.05, 1.0
 SUFFIXES = tuple(f"{round(1000 * t)}ms" for t in HORIZON_S)
 ERRORS = tuple(f"ahead_{s}_error_m" for s in SUFFIXES)
 RAW_ERRORS = tuple(f"ahead_{s}_raw_error_m" for s in SUFFIXES)
-# A metric in SHARES is the mean error of the prediction, divided by that for constant velocity of the headset.
+# A metric in SHARES is the mean error of the predicted path / the mean error if the headset kept its velocity.
 SHARES = tuple(f"ahead_{s}_share" for s in SUFFIXES)
-STANDING = "standing_ahead_m"  # the farthest predicted displacement [m] of a user who stands, which should be 0
+STANDING = "standing_ahead_m"  # displacement [m] predicted for the latest time while the user stands, which should be 0
 
 
 def values(r: ChainResult, trackers: TrackerTrack, times: F64, hips: F64, dt: float) -> dict[str, F64]:

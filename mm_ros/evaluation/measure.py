@@ -86,7 +86,7 @@ class Measured:
     by_frame: dict[str, F64] = field(default_factory=dict)  # maps the name of a metric to its values at 60 Hz
     counts: dict[str, float] = field(default_factory=dict)  # numbers of samples and events in the clip, by name
     delays: F64 = field(default_factory=lambda: np.zeros(0))  # delays [s] of the avatar's touchdowns after the user's
-    offsets: dict[str, Offset] = field(default_factory=dict)  # offset from each body tracker to its joint
+    offsets: dict[str, Offset] = field(default_factory=dict)  # maps each body tracker to its offset from the joint
     feet: tuple[Feet, Feet] | None = None  # motion of the user's feet (first) and of the avatar's feet (second)
 
 
@@ -240,7 +240,7 @@ def _against_truth(out: Measured, r: ChainResult, positions: F64, times: F64, wa
     out.by_frame["predicted_facing_error_deg"] = m.angle_error_deg(predicted, facing)
     out.by_frame["predicted_facing_error_root_deg"] = m.angle_error_deg(predicted, root_yaw)
     out.by_frame["facing_error_deg"] = m.angle_error_deg(ours, facing)
-    pelvis = m.facing_of_pelvis(true)  # Fletcher 2023 measures only the hips' facing
+    pelvis = m.facing_of_pelvis(true)  # facing of the hips alone, as measured in Fletcher 2023
     out.by_frame["predicted_facing_error_pelvis_deg"] = m.angle_error_deg(predicted, pelvis)
     out.by_frame["facing_error_pelvis_deg"] = m.angle_error_deg(m.facing_of_pelvis(positions), pelvis)
     root = np.interp(wanted, times, np.unwrap(rot.yaw_of(r.pose.root[:, 3:])))
@@ -292,8 +292,8 @@ def upright_yaw(pelvis: F64) -> F64:
 
 
 def _yaw_error_deg(yaw: F64, user: F64, times: F64) -> F64:
-    """Return the absolute difference of two yaws (F,) in degrees, without the median difference of the first seconds,
-    because the strap turns the tracker by a constant angle."""
+    """Return the absolute difference of two yaws (F,) in degrees, without the median difference of the first FITTED_S
+    seconds, because the strap turns the tracker by a constant angle."""
     apart = yaw - user
     first = apart[(times <= FITTED_S) & np.isfinite(apart)]
     mean = np.arctan2(np.sin(first).mean(), np.cos(first).mean()) if len(first) else 0.0
@@ -351,7 +351,7 @@ def frozen(trackers: Any, role: int) -> NDArray[np.bool_]:
     else:
         p, q = trackers.positions[:, role], trackers.rotations[:, role]
         same = np.concatenate([[False], (p[1:] == p[:-1]).all(1) & (q[1:] == q[:-1]).all(1)])
-    run = np.cumsum(~same)  # samples in a row with equal poses get the same number
+    run = np.cumsum(~same)  # successive samples with equal poses get the same number
     first, last = np.searchsorted(run, run, side="left"), np.searchsorted(run, run, side="right") - 1
     return np.asarray((trackers.stamps_ns[last] - trackers.stamps_ns[first]) * 1e-9 >= FROZEN_S)
 
@@ -404,8 +404,8 @@ def pooled(parts: list[Measured]) -> dict[str, Any]:
 
 
 def intervals(parts: list[Measured]) -> dict[str, list[float]]:
-    """Return the 95 % confidence interval [low, high] of each metric, by bootstrap over the recordings. For fewer than
-    5 recordings, the result is empty."""
+    """Return the 95 % confidence interval [low, high] of each metric in WITH_INTERVAL, by bootstrap over the
+    recordings. For fewer than 5 recordings, the result is empty."""
     if len(parts) < FEWEST:
         return {}
     names = {name for name, _ in WITH_INTERVAL}

@@ -51,9 +51,9 @@ class FeetTrack:
 @dataclass
 class ChainResult:
     stamps_ns: NDArray[np.int64]  # (F,)
-    facing_yaw: F64  # (F,) predicted, rad
+    facing_yaw: F64  # (F,) predicted facing [rad]
     facing_sigma: F64  # (F,)
-    desired_position: F64  # (F, 2) desired position
+    desired_position: F64  # (F, 2) desired position of the root [m]
     desired_velocity: F64  # (F, 2)
     desired_yaw: F64  # (F,)
     desired_ahead: F64  # (F, T, 2) predicted positions of the user's hips at `desired_times`
@@ -64,7 +64,7 @@ class ChainResult:
     frame: NDArray[np.int64]  # (F,) index in the database of the played frame
     reason: list[str]  # (F,) reason why a search has run in a frame, or "" without a search
     band: list[str]  # (F,)
-    cost: F64  # (F,) NaN without a search
+    cost: F64  # (F,) cost of the frame that a search has chosen; NaN without a search
     continue_cost: F64  # (F,)
     added_lean_deg: F64  # (F,) lean that post-processing adds to the torso, so that the head reaches the headset
     step_s: F64  # (F,) computing time of all stages of the avatar for a frame [s]

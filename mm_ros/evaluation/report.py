@@ -75,8 +75,8 @@ _COLORS = ("#3b82f6", "#e0743a")
 
 
 def line_plot(title: str, series: Sequence[Any], names: Sequence[str], factor: float, height: int = 150) -> str:
-    """Return an SVG plot of one or more curves over the frames of a clip. If a series has very many frames, the plot
-    shows the maximum of each interval, so that it contains all peaks."""
+    """Return an SVG plot of one or more curves over the frames of a clip. A plot with very many frames shows the
+    maximum of each interval, so that it contains all peaks."""
     shown = [(np.asarray(s, np.float64) * factor, n) for s, n in zip(series, names, strict=True) if s is not None]
     if not shown:
         return ""
@@ -143,7 +143,7 @@ def peaks(values: F64, apart: int, most: int) -> list[int]:
 
 
 def pair(o: Outcome, t: float, width: int = 340, height: int = 300) -> Any:
-    """Return a picture of the avatar and of the true body, moved 1 m to the side, at `t` seconds of the clip."""
+    """Return a picture of the avatar, and of the true body 1 m to its side, at `t` seconds of the clip."""
     result, truth = o.kept["result"], o.kept["truth"]
     i = int(np.clip(np.searchsorted(result.stamps_ns, result.stamps_ns[0] + t * 1e9), 0, len(result) - 1))
     local = [a[i].astype(np.float64) for a in (result.pose.positions, result.pose.rotations)]

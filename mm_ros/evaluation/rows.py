@@ -12,7 +12,7 @@ from mm_ros.base.errors import MmRosError
 class Row:
     name: str
     meaning: str
-    change: tuple[tuple[str, str, object], ...] = ()  # (stage, setting, value)
+    change: tuple[tuple[str, str, object], ...] = ()  # changed settings: (stage, setting, value)
     drag: bool = False
     asked_only: bool = False
     camera: bool = False  # True if camera landmarks correct the avatar's facing in this row

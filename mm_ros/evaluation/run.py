@@ -120,7 +120,7 @@ def run_one(task: Task) -> Outcome:
     for row in task.rows:
         seen = sightings(task, track) if row.camera else []
         if (row.camera and not seen) or (row.needs_truth and truth is None):
-            continue  # the recording lacks the camera landmarks or true poses that the baseline needs
+            continue  # skips a baseline that needs camera landmarks or true poses which the recording lacks
         avatar = make_avatar(row, task.settings, database, calibration)
         if row.true_feet and truth is not None:
             avatar.trajectory.steps = TrueFeetStage(avatar.trajectory.steps, truth, int(track.stamps_ns[0]))
@@ -264,8 +264,8 @@ def truth_of_session(session: Session) -> Truth | None:
 
 
 def track_of_frames(f: list[TrackerFrame], repeated: list[NDArray[np.bool_]] | None = None) -> TrackerTrack:
-    """Convert tracker frames to arrays, including the epoch number of each frame. When the epoch number changes, for
-    example because a session starts again, the stages are reset."""
+    """Convert tracker frames to arrays. The frames themselves are kept, too, because their epoch numbers can differ,
+    for example if a session starts again, and a change of this number resets the stages."""
     return SessionTrack(
         np.array([x.stamp_ns for x in f]),
         np.stack([x.positions for x in f]),
@@ -289,7 +289,7 @@ class SessionTrack(TrackerTrack):
 
 
 def taken_of(track: TrackerTrack, result: ChainResult) -> Any:
-    """Return the indices of those tracker samples in `track` for which `result` contains a pose."""
+    """Return the tracker samples of `track` for which `result` contains a pose."""
     rows = np.searchsorted(track.stamps_ns, result.stamps_ns)
     repeated = getattr(track, "repeated", None)
     return SessionTrack(
@@ -342,7 +342,7 @@ def measure_database(database: MotionDatabase) -> tuple[Measured, float]:
 
 
 def pop_limit(database_limit: float, truth: Truth | None) -> float:
-    """Return the joint acceleration above which a motion counts as a pop: the larger limit of true body and
+    """Return the joint acceleration above which a motion counts as a pop: the larger of the limits of true body and
     database."""
     own = m.acceleration_limit([truth.positions], measure.DT) if truth is not None else 0.0
     return max(database_limit, own)

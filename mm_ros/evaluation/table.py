@@ -78,7 +78,7 @@ def lines(summary: dict[str, Any]) -> list[list[str]]:
 
 
 def offset_lines(row: dict[str, Any]) -> list[list[str]]:
-    """Return the lines of a table with the offsets between body trackers and joints; none without body trackers."""
+    """Return the lines of a table with the offsets between body trackers and joints, or [] without body trackers."""
     offsets = row.get("offsets") or {}
     head = ["offset of", "mean cm", "largest cm", "mean °", "largest °"]
     names = ("mean_cm", "largest_cm", "mean_deg", "largest_deg")

@@ -1,4 +1,4 @@
-"""A stage that uses the true feet of the user, to measure the quality of the avatar without errors of the feet."""
+"""Returns the user's true feet, to measure the avatar as if the feet were estimated without error."""
 
 from __future__ import annotations
 

@@ -65,12 +65,11 @@ class FusionSettings(Settings):
               "the estimated pose is steadier, but follows a moved camera later.", "s", 1.0, 600.0
     )
     latency: float = setting(
-        0.0, "Assumed time from a picture to the stamp of its landmarks, until `measure_latency` has measured it.",
+        0.0, "Time from a picture to the stamp of its landmarks, used until `measure_latency` gives an estimate.",
         "s", -0.1, 0.5
     )
     measure_latency: bool = setting(
-        True, "If true, the latency of landmarks is estimated: it is the delay at which the distances between nose and "
-              "wrists in the pictures agree best with those by headset and controllers."
+        True, "If true, the landmarks' latency is estimated by comparing distances of nose and wrists with the trackers."
     )
     learn_offsets: bool = setting(
         True, "If true, the positions of nose and wrists relative to headset and controllers are learned; if false, "
@@ -133,7 +132,7 @@ class FusionStage:
         self.timing.expected_s = settings.latency
 
     def diagnostics(self) -> dict[str, str]:
-        """Return values for the diagnostics message by name: correction of the facing, pitch of the camera and others."""
+        """Return values for the diagnostics message by name, such as the correction of the facing."""
         if self._received_s < 0:
             return {}
         c = self.camera

@@ -36,12 +36,11 @@ from mm_ros.tracking.check import check_trackers
 
 GAP_S = 0.2  # The step network's state is reset after a gap of more than `GAP_S` in the tracker frames.
 REFRACTORY_S = 0.25  # Minimum time between two reported touchdowns of the same foot.
-# A foot counts as lifted when its probability of standing is below `RELEASED` times the setting
-# `touchdown_threshold`.
+# A foot counts as lifted when its probability of standing is below `RELEASED` times `touchdown_threshold`.
 RELEASED = 0.6
 # Half-lives of the smoothing of the ankle positions, for a foot that moves or has just landed, and for a standing foot.
 FOLLOW_HALFLIFE_S, STANDING_HALFLIFE_S = 0.025, 0.25
-HALFLIFE_GROWTH = 0.5  # After a landing, the half-life grows from the smaller to the larger value at this rate [s/s].
+HALFLIFE_GROWTH = 0.5  # rate [s/s] at which the half-life of the smoothing of an ankle grows after the foot has landed
 TRACKED_CONTACT = 0.5  # A foot with a tracker touches down when its probability of contact exceeds `TRACKED_CONTACT`.
 
 
@@ -77,9 +76,9 @@ class StepEstimate:
 
     feet: FeetEstimate
     shifts: F64  # (3, 2) predicted displacements of the hips from now on, in room axes [m]
-    shift_sigma: F64  # (3,) m
-    yaws: F64  # (3,) facing, room, rad
-    yaw_sigma: F64  # (3,) rad
+    shift_sigma: F64  # (3,) expected errors of `shifts` [m]
+    yaws: F64  # (3,) predicted facings in room axes [rad]
+    yaw_sigma: F64  # (3,) expected errors of `yaws` [rad]
 
 
 def standing_probability(out: F64, foot: int) -> float:
@@ -139,7 +138,7 @@ class StepStage:
         self._touchdowns = Touchdowns(self.settings.touchdown_threshold)
         # (2, 3) smoothed positions of both ankles at the last frame, before foot trackers corrected them
         self._places: F64 | None = None
-        self._rates, self._halflives = np.zeros((2, 3)), np.full(2, FOLLOW_HALFLIFE_S)  # see `settle`
+        self._rates, self._halflives = np.zeros((2, 3)), np.full(2, FOLLOW_HALFLIFE_S)  # arguments of `settle`
         self._camera.clear()
         self._trackers.clear()
         self._tracked_touchdowns = Touchdowns(TRACKED_CONTACT)
@@ -232,8 +231,8 @@ def settle(places: F64, rates: F64, halflives: F64, feet: F64, dt: float) -> Non
     """Smooth the ankles in `feet` (2, 10) in place.
 
     The position of a foot is integrated from its estimated velocity and corrected by a critically damped spring toward
-    its estimated position. `places` (2, 3) are the ankles of the last frame, `rates` (2, 3) the velocities of their
-    correction. `halflives` (2,): the half-life grows while a foot stands, because its position is constant.
+    its estimated position. `places` (2, 3) are the smoothed ankles of the last frame [m], `rates` (2, 3) the velocities
+    of the springs, and `halflives` (2,) their half-lives [s], which grow while a foot stands, as it does not move.
     """
     for foot in range(2):
         moves = feet[foot, 2]

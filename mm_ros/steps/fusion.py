@@ -34,7 +34,7 @@ IMAGE_HALFLIFE_S = 0.03  # Half-life of the averaged difference between ankles i
 # `CAMERA_M` is the standard deviation of the distance between the ankles in a camera image [m]. The values of
 # `CAMERA_M` are 1.4 times the measured values, because the errors of successive images are correlated.
 CAMERA_M = np.array([0.20, 0.17, 0.13])
-SHARES = np.array([0.8, 0.1, 0.1])  # Shares of forward, left and up in the squared error of the network.
+SHARES = np.array([0.8, 0.1, 0.1])  # shares of forward, left and up in the squared error of the network's ankles
 
 TRACKER_M = 0.015  # Standard deviation of an ankle position from a foot tracker whose mounting was measured.
 UNMEASURED_M = 0.15  # Standard deviation of an ankle position if the mounting is unknown or the tracker extrapolated.
@@ -163,7 +163,7 @@ class FootTrackers:
 
 
 def _ankle(frame: TrackerFrame, role: int, mounting: F64 | None) -> tuple[F64, F64]:
-    """Return position and velocity of the ankle that carries a tracker; without a known mounting, those of the tracker.
+    """Return position and velocity of an ankle by its foot tracker; if the mounting is unknown, those of the tracker.
     """
     if mounting is None:
         return frame.positions[role], frame.velocities[role]

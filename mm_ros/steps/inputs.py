@@ -53,7 +53,7 @@ _STARTED, _LAST, _EMA = 0, 1, 1 + CHANNELS
 _YAW_MEAN = _EMA + 6
 _AXES_YAW = _YAW_MEAN + 1
 _LATERAL = _AXES_YAW + 1  # index of the integral of the head's lateral velocity
-# Each band-pass filter stores two states, the last value, and the mean amplitudes of the value and of its rate.
+# Each band-pass filter stores 5 numbers: two states, its last output, and the mean amplitudes of output and rate.
 _BOB = _LATERAL + 1
 _SWAY = _BOB + 5
 _VALID = _SWAY + 5

@@ -152,14 +152,14 @@ def endurance(path: Path, model: str, minutes: float, noise: float) -> dict[str,
 
 
 def _grown(asked: tuple[str, Path, str]) -> float:
-    """Return by how many MB the memory of the process grows when an engine is loaded and all data of the engine are
-    read. The memory of libraries is not counted."""
+    """Return by how many MB the memory of the process grows, apart from libraries, when an engine is loaded and all
+    data of the engine are read."""
     from mm_ros.body.types import still_trajectory
     from mm_ros.matching.matcher import MatcherSettings
 
     engine, path, model = asked
     settings = MatcherSettings(engine=engine, model=model)
-    LearnedModel()  # loads the library onnxruntime, so that its memory is not counted
+    LearnedModel()  # onnxruntime is loaded before the measurement, so that the memory of this library is not counted
     MatcherStage(MatcherSettings(engine="learned"), LearnedModel().digest, learned=LearnedModel()).warm_up()
     before = _resident_mb()
     learned = load_learned(settings)

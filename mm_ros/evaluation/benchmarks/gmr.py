@@ -29,7 +29,7 @@ HUMAN = {"Hips": ("hips", "hips"), "Spine2": ("upper_chest", "upper_chest")} | {
         ("Arm", "upper_arm", "upper_arm"), ("ForeArm", "lower_arm", "lower_arm"), ("Hand", "hand", "hand"),
     )
 }  # fmt: skip
-HEIGHT_ABOVE_HEAD_JOINT = 0.15  # m
+HEIGHT_ABOVE_HEAD_JOINT = 0.15  # distance from the head joint to the top of the head [m]
 
 
 class GmrFollower:

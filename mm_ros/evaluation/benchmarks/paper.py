@@ -50,14 +50,14 @@ def figures(clips: Sequence[Clip], database: Path, settings: AvatarSettings, job
     }
 
 
-AS_RECORDED = BuildOptions(stooped=0.0)  # as in the papers, the database contains no bent copies of clips
+AS_RECORDED = BuildOptions(stooped=0.0)  # as in the papers, the database has no copies of clips with a bent body
 
 
 def run(
     training: Sequence[Clip], raw: Sequence[Clip], held_out: Sequence[Clip], folder: Path, jobs: int, tell: Progress
 ) -> list[Line]:
     """Measure all variants of motion matching in the tables of the papers. `training` holds the clips of the database,
-    `raw` holds the clips of `training` with an unfiltered root, and `held_out` holds the clips of the users."""
+    `raw` holds the clips of `training` with an unfiltered root, and the clips `held_out` drive the avatar."""
     base = AvatarSettings()
     database = folder / "full.mmdb"
     write_database(build_database(list(training), options=AS_RECORDED), database)

@@ -122,8 +122,8 @@ def walk_of_session(name: str, session: Session, database: Path, seconds: float 
 def measure(
     figure: Figure, walk: Walk, method: str = "follow", settings: FollowSettings | None = None
 ) -> dict[str, Any]:
-    """Measure all quantities of ROWS for one robot, one sequence of poses and one method. A quantity is None if the
-    robot lacks the limbs to which the quantity refers."""
+    """Measure all quantities that ROWS lists, for one robot, one sequence of poses and one method. A quantity is None
+    if the robot lacks the limbs to which the quantity refers."""
     follower: Any
     if method == "gmr":
         follower = GmrFollower(figure, walk.skeleton)

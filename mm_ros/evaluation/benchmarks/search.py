@@ -91,7 +91,7 @@ def _figures(
     cost = (case.weights * (queries - rows) ** 2).sum(axis=1)
     cost = np.minimum(
         np.where(frames < 0, np.inf, cost), stream.bounds[asked]
-    )  # If a search finds no better frame, the avatar continues to play the current clip.
+    )  # if a search finds no better frame, the cost of continuing the current clip counts
     right = cost <= best * (1 + 1e-5) + 1e-9
     return {
         "median_us": round(float(np.median(typical)), 3),

@@ -123,8 +123,8 @@ def peers(case: Case, say: Callable[[str], None]) -> list[Contender]:
 
 
 def _built(make: Callable[[], Any], rows: F32) -> tuple[Any, float, float]:
-    """Return the search index that `make` builds, the build time in ms and the memory in MB. The memory is measured as
-    the growth of the process, but is at least the size of one copy of `rows`."""
+    """Return a library's search index, built by `make`, its build time [ms] and its memory [MB]. The memory of a search
+    index is the growth of the process during the build, or the size of the features `rows` if this is larger."""
     before, start = _resident_mb(), time.perf_counter()
     made = make()
     return made, (time.perf_counter() - start) * 1e3, max(_resident_mb() - before, rows.nbytes / 1e6)

@@ -26,10 +26,10 @@ from mm_ros.search.interface import I64
 SIZES = {"small": 18_120, "medium": 28_271, "large": 500_000}
 RATE = 60.0
 ENDS_EXCLUDED = 60
-EVERY = 10  # the simulated avatar searches every 10 frames
+EVERY = 10  # the simulated avatar searches every 10 frames, and at the end of a clip
 TRAJECTORY = 12  # number of features of the desired trajectory, which come first in the default feature layout
 PROCEDURAL = "procedural"
-# Every 7th clip of a person is not in the database; the desired trajectories are made from the clips that are left out.
+# Every 7th clip of CMU subject 69 is left out of the database, and is used as desired trajectory instead.
 _HELD_OUT = 7
 _LAYOUT = default_layout()
 _VERSION = 1
@@ -42,7 +42,7 @@ class Stream:
     """Queries recorded from a running matcher, which plays the result of each query before it makes the next query."""
 
     queries: F32
-    bounds: F32  # cost of the next frame of the played clip; a search returns only frames with a lower cost
+    bounds: F32  # cost of continuing the current clip (inf at its end); a search returns only frames with a lower cost
     currents: I64
 
 
@@ -108,7 +108,7 @@ def make_case(rows: int, motion: dict[str, F32], seed: int = 7) -> Case:
         ", with mirror images" if any(n.endswith("~") for n in order[: len(parts)]) else ""
     )
     slower = 1
-    while count < rows:  # When all clips are in the database, slightly scaled copies of the clips are added.
+    while count < rows:  # if all clips have fewer than `rows` frames, copies with slightly scaled features are added
         slower += 1
         part = parts[slower % len(parts)] * np.float32(1 + 0.01 * np.sin(slower))
         parts.append(part[: rows - count])
@@ -156,7 +156,7 @@ def stick_trajectories(frames: int, seed: int) -> F32:
     """Return the features of the desired trajectories of a simulated joystick that moves at random. Critically damped
     springs smooth the desired velocity and facing."""
     rng = np.random.default_rng(seed)
-    y, dt = 4 * np.log(2) / 0.27 / 2, 1 / RATE  # spring for the velocity with a half-life of 0.27 s
+    y, dt = 4 * np.log(2) / 0.27 / 2, 1 / RATE  # half-life of the springs for velocity and facing: 0.27 s
     velocity, acceleration, goal = np.zeros(2), np.zeros(2), np.zeros(2)
     yaw, turning, facing, left = 0.0, 0.0, 0.0, 0
     out = np.empty((frames, TRAJECTORY), np.float32)

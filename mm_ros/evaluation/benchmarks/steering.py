@@ -32,7 +32,7 @@ from mm_ros.trajectory.path import PathSettings, PathStage
 RATE, DT = 60, 1 / 60
 AHEAD_S, AFTER_S = 2.5, 2.5  # duration [s] of a run before and after the scripted input changes
 TURNS_DEG, REPEATS = (45, 90, 180), 6
-OVERSHOOTS_DEG = 30.0  # Overshoot of the heading is measured after its error has first fallen below 30°.
+OVERSHOOTS_DEG = 30.0  # a turn's overshoot is measured from the moment at which the heading error first falls below 30°
 FACING_DEG, STOPPED_M_S, STARTED = 5.0, 0.15, 0.9
 STEADY_S = 1.5  # The motion counts as steady 1.5 s after the last change of the input.
 GLIDE_M_S, GLIDES_S, MOVES_M_S = 0.2, 0.3, 0.5
@@ -154,7 +154,7 @@ def streams(seed: int = 0, repeats: int = REPEATS) -> list[Stream]:
 
 
 def shows() -> dict[str, Callable[[Rider], Ridden]]:
-    """Return three functions that make runs for films: with keys, with a turning stick, and with a path."""
+    """Return three functions that steer the avatar for films: by keys, by a turning stick, and along a path."""
     parts = ((1.0, Input()), (3.0, Input((1, 0))), (4.5, Input((0, 1))), (6.0, Input((0, -1))),
              (8.0, Input((-1, 0), "jog")), (9.5, Input((0, 1), strafe=True)), (11.0, Input()))  # fmt: skip
     keys = Stream("keys", 11.0, lambda t: next((asked for end, asked in parts if t < end), Input()))
@@ -309,10 +309,10 @@ def ride_paths(rider: Rider) -> tuple[dict[str, Any], list[Ridden]]:
         rides.append(rider.walk(path))
         speed, asked = rides[-1].speed, np.linalg.norm(rides[-1].velocity, axis=1)
         for key, wanted, when in zip(PATHS[name][1:-1], own[1:-1], path.keys_when[1:-1], strict=True):
-            first = max(0, round((when - KEY_S) * RATE))  # a path can pass a key point twice
+            first = max(0, round((when - KEY_S) * RATE))  # searched within KEY_S, as a path can pass a key point twice
             part = rides[-1].root[first : round((when + KEY_S) * RATE), :2]
             near = first + int(np.argmin(np.linalg.norm(part - key, axis=1)))
-            goal = float(asked[max(0, near - 12) : near + 12].mean())  # mean of the varying desired speed
+            goal = float(asked[max(0, near - 12) : near + 12].mean())  # mean desired speed near the key point
             errors.append(abs(float(speed[near]) / min(goal, wanted) - 1))
     all_of = np.concatenate(away)
     out = {"path_deviation_m": {"mean": float(all_of.mean()), "median": float(np.median(all_of)),
@@ -337,7 +337,7 @@ def of_rides(rides: Sequence[Ridden], own: Reference) -> dict[str, Any]:
     errors = np.concatenate([np.linalg.norm(r.root[:, :2] - r.desired[:, :2], axis=1) for r in rides])
     at = np.bincount(np.searchsorted(SPEED_BANDS, np.concatenate([r.speed for r in rides])), minlength=5)
     return out | {
-        # Pops per minute of the database's clips, weighted by how often each range of speeds occurs in the runs.
+        # Jerks (pops) per minute in the clips of the database, weighted by the share of each speed range in the runs.
         "database_pops_per_min": float((at / at.sum()) @ own.pops_by_speed),
         "standing_frames": int(glides.sum()), "frames": len(glides),
         "root_error_m": {"mean": float(errors.mean()), "p95": float(np.percentile(errors, 95))},

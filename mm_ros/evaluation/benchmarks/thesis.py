@@ -2,8 +2,8 @@
 
 The first experiment (figure 5.9) measures the mean distance between avatar and user with 100 %, 25 % and 10 % of the
 database; the thesis states 19, 22 and 27 cm. The second experiment (figure 5.10) counts the different poses in five
-minutes if the avatar may be 0.3 m or 0.1 m from the user; the thesis states 6,932 and 5,715 poses. A part with 18,120
-poses is also measured, because the database of the thesis has 18,120 poses.
+minutes if the avatar may be 0.3 m or 0.1 m from the user; the thesis states 6,932 and 5,715 poses. A part of
+our database with 18,120 poses is also measured, because the database of the thesis has 18,120 poses.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def measure(
     seed: int = 0,
     tell: Callable[[str, int, int], None] = lambda what, done, of: None,
 ) -> dict[str, Any]:
-    """Run both experiments. Head and hands of the clips `users` drive the avatar; no person should be both in `users`
-    and in `database_clips`."""
+    """Run both experiments of the thesis. Head and hands of the clips `users` drive the avatar; no person should be
+    both in `users` and in `database_clips`."""
     for clips, what in ((database_clips, "database"), (users, "users")):
         if not clips:
             raise MmRosError(f"no clips for the {what}: expected clips of at least 1 s, of other people than the rest")

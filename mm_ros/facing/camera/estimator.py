@@ -18,7 +18,7 @@ Network = Callable[[F32], list[F32]]
 # minimum cutoff [Hz] of the one-euro filter, and its increase with the speed [Hz per m/s]; the values are MediaPipe's
 SMOOTH_SLOWEST, SMOOTH_QUICKNESS = 0.1, 40.0
 VISIBILITY_SHARE = 0.1  # share of a new picture in the smoothed visibility of landmarks; the value is MediaPipe's
-GAP_S = 0.5  # maximum time between two pictures; the smoothing of landmarks starts anew after a longer time
+GAP_S = 0.5  # maximum time between two pictures [s]; the smoothing of landmarks starts anew after a longer time
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ class Offsets:
 
     def reset(self) -> None:
         self._n, self._b = np.zeros((10, 10)), np.zeros(10)
-        self.value = np.zeros((3, 3))  # learned offsets [m] in the axes of headset, left controller, right controller
+        self.value = np.zeros((3, 3))  # learned offsets of nose and wrists in the axes of headset and controllers [m]
 
     def learn(self, rotations: F64, carried: F64, seen: F64, w: F64, variance: float, dt: float) -> None:
         """Update the learned offsets of nose and wrists with the measurement of one picture.

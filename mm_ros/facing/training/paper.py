@@ -80,7 +80,8 @@ def train_paper(
     rng = np.random.default_rng(seed)
     for step in range(steps):
         i = torch.from_numpy(rng.choice(starts, batch))
-        # The network input for the frame before is its true facing in the first of r frames, then its predicted facing.
+        # The network gets the facing of the frame before: the true one in the first of r frames, then the predicted
+        # one.
         c, s = torch.cos(relative[i - 1]), torch.sin(relative[i - 1])
         out = torch.empty(0)
         for j in range(r):

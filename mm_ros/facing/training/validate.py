@@ -80,8 +80,7 @@ class Truth:
 
 
 def subject_axes(clips: Sequence[Clip]) -> dict[str, F64]:
-    """Return the head axes (x forward, z up) of each subject as a quaternion in the axes of the head joint. Constant
-    errors of yaw and pitch, which the placement of the head markers causes, are removed."""
+    """Return each subject's head axes in the axes of the head joint, without constant errors of yaw and pitch."""
     groups: dict[str, list[Clip]] = defaultdict(list)
     for clip in clips:
         groups[clip.subject].append(clip)

@@ -39,7 +39,7 @@ class Augmentation:
     reverse: float = 0.12
     speed: tuple[float, float] = (0.6, 1.5)
     size: tuple[float, float] = (0.85, 1.2)
-    head_lift: tuple[float, float] = (-0.03, 0.22)  # vertical shift [m] of head and hands without the legs
+    head_lift: tuple[float, float] = (-0.03, 0.22)  # range of an upward shift of head and hands [m]; the legs stay
     height_error: float = 0.02
     shrink: float = 0.40  # share of straight walks that are shortened along the path, so that the steps become short
     shrink_to: tuple[float, float] = (0.0, 0.8)
@@ -50,7 +50,7 @@ class Augmentation:
     head_yaw: float = 3.0
     frozen: float = 0.10  # share of windows in which both feet stand still from a random frame on
     body_moves: float = 0.25  # share of windows in which head and hands move as in bends, while the feet do not change
-    other_hand: float = 0.25  # probability that a hand moves like the hand in another window of motion
+    other_hand: float = 0.25  # probability that a hand moves like the hand in another clip
     still_hand: float = 0.1
     no_hands: float = 0.5
     one_hand: float = 0.1
@@ -68,7 +68,7 @@ class Augmentation:
 class Window:
     """Inputs (T, INPUTS) and targets of one window of motion.
 
-    The training loss ignores time steps without `valid` (T,), and predictions of the hips without `ahead_valid` (T, 3).
+    The training loss ignores time steps at which `valid` (T,) is 0, and predictions at which `ahead_valid` (T, 3) is 0.
     """
 
     inputs: F32
@@ -86,7 +86,7 @@ class Window:
 def window(
     sources: Sequence[Source], weights: F64, ticks: int, how: Augmentation, rng: np.random.Generator
 ) -> Window:
-    """Make a randomly changed window of motion. `weights` contains the probability with which each source is drawn."""
+    """Make a randomly changed window of motion from one of `sources`, drawn with the probabilities `weights`."""
     source = sources[int(rng.choice(len(sources), p=weights))]
     c, valid = _cut(source, ticks, how, rng)
     height = source.height
@@ -236,7 +236,7 @@ def _smooth(x: F64, seconds: float) -> F64:
 
 def _borrow(c: F64, hand: int, donor: Source, height: float, rng: np.random.Generator) -> None:
     at = (rng.integers(len(donor)) + np.arange(len(c))) % (2 * len(donor))
-    at = np.minimum(at, 2 * len(donor) - 1 - at)  # forth and back
+    at = np.minimum(at, 2 * len(donor) - 1 - at)  # the donor's motion is played forward and then backward
     own = 6 + 3 * hand
     turn = c[:, HEADING] - donor.columns[at, HEADING]
     reach = (donor.columns[at, own : own + 3] - donor.columns[at, :3]) * (height / donor.height)

@@ -23,7 +23,7 @@ from mm_ros.steps.inputs import CHANNELS, RATE, channels_of
 from mm_ros.tracking.calibration import CONTROLLER_ALONG_HAND, HEADSET_IN_HEAD
 
 # The columns of a `Source` are the channels of `mm_ros.steps.inputs`, then ankles, contacts, facing and hips.
-ANKLES = slice(CHANNELS, CHANNELS + 6)  # left, right: x y z
+ANKLES = slice(CHANNELS, CHANNELS + 6)  # positions (x, y, z) of the left and the right ankle
 CONTACT = slice(ANKLES.stop, ANKLES.stop + 2)
 FACING = CONTACT.stop  # The column `FACING` holds the yaw of the body without jumps by 360°.
 HIPS_XY = slice(FACING + 1, FACING + 3)
@@ -38,8 +38,8 @@ FAST, SLOW, MOVED_M, SMOOTHED_S = 0.25, 0.12, 0.06, 0.1
 class Source:
     """Training data of one clip at 60 Hz.
 
-    `columns` (T, COLUMNS) contains the inputs of the step network, then ankles, contacts, facing and hips. `height` is
-    the height of the headset while the person stands [m].
+    `columns` (T, COLUMNS) contains the poses of head and hands as channels (steps/inputs.py), then ankles, contacts,
+    facing and hips. `height` is the height of the headset while the person stands [m].
     """
 
     name: str
@@ -52,8 +52,8 @@ class Source:
 
 
 def sources_of(clips: Sequence[Clip], tell: Callable[[str, int, int], None] | None = None) -> list[Source]:
-    """Convert clips to training data of the step network. For each subject, the mean angle from the facing to the head
-    is removed, because head markers are often rotated by a constant angle."""
+    """Convert clips to training data of the step network. For each subject, the median angle from the facing to the
+    head is removed, because head markers are often rotated by a constant angle."""
     groups: dict[str, list[Clip]] = defaultdict(list)
     for clip in clips:
         if clip.seconds >= 1.0:

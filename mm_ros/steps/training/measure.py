@@ -20,7 +20,7 @@ from mm_ros.steps.training.data import ANKLES, Source, smoothed_speed, sources_o
 # An estimated touchdown matches a true touchdown of the same foot if at most `TOLERANCE_S` lies between them, and a
 # true touchdown of either foot if at most `ANY_FOOT_S` lies between them.
 TOLERANCE_S, ANY_FOOT_S = 0.2, 0.3
-STILL = 0.1  # m/s
+STILL = 0.1  # an ankle that is slower than this [m/s] counts as still
 WALKS = 0.4  # The user counts as walking if the mean speed of the head over one second exceeds `WALKS` [m/s].
 # Networks are also measured on one minute of motion by each of two synthetic users, made from the random seeds 101
 # and 102. The training data does not contain the motion of these users.

@@ -51,8 +51,8 @@ class StepNetwork(nn.Module):
         self.last = nn.Linear(plan.units, OUTPUTS)
 
     def normalize_by(self, inputs: Tensor) -> None:
-        """Set mean and standard deviation by which inputs are normalized to those of `inputs`. The standard deviation
-        is at least 0.02, because some inputs may be constant in the training data."""
+        """Normalize the network's inputs by mean and standard deviation of the training data `inputs`. The standard
+        deviation is at least 0.02, because some inputs may be constant in the training data."""
         self.mean.copy_(inputs.mean(0))
         self.scale.copy_(inputs.std(0).clamp(min=0.02))
 
@@ -102,7 +102,6 @@ def network_of(path: Path) -> StepNetwork:
     kept = {i.name: numpy_helper.to_array(i).astype(np.float32) for i in onnx.load(path).graph.initializer}
     try:
         units, first = kept["w_last_half"].shape[0], kept["w_first_half"].shape[1]
-        # The order of the gates of a GRU layer differs between torch and ONNX, as explained in `onnx_of`.
         order = np.r_[units : 2 * units, 0:units, 2 * units : 3 * units]
         weights = {
             "mean": kept["mean"], "scale": 1 / kept["inverse"],
@@ -136,7 +135,7 @@ def onnx_of(network: StepNetwork, metadata: dict[str, str]) -> bytes:
         return name
 
     def half(name: str, value: Any) -> str:
-        """Store a constant of the ONNX graph in half precision, and cast it to float32 when the file is loaded."""
+        """Store a constant of the ONNX graph in half precision; the graph casts the constant to float32."""
         kept = constant(f"{name}_half", value, np.float16)
         return node("Cast", [kept], name, to=TensorProto.FLOAT)
 

@@ -24,7 +24,7 @@ from mm_ros.steps.training.augment import Augmentation, Window, window
 from mm_ros.steps.training.data import Source
 from mm_ros.steps.training.network import NetworkPlan, StepNetwork, loss, onnx_of
 
-Tell = Callable[[str, int, int], None]  # function that shows progress, from text, finished batches and all batches
+Tell = Callable[[str, int, int], None]  # callback to show progress: a text, finished batches, all batches
 CHECKPOINT = 500  # The step network is measured after every `CHECKPOINT` batches of the training.
 NORMALIZED_BY = 200  # Mean and standard deviation of the inputs are computed from `NORMALIZED_BY` windows.
 
@@ -45,10 +45,9 @@ class TrainOptions:
 
 
 def shares_of(sources: Sequence[Source], procedural: float) -> F64:
-    """Return the probability (S,) with which each source is drawn.
-
-    The sum of the probabilities of procedural motion is `procedural`. Within captured and within procedural
-    motion, the probability of a source is proportional to its duration.
+    """Return the probability (S,) with which each clip of `sources` is drawn for the training. The sum of the
+    probabilities of procedural clips is `procedural`. Within captured and within procedural motion, the probability of
+    a clip is proportional to its duration.
     """
     length = np.array([len(s) for s in sources], np.float64)
     made = np.array([s.subject.startswith("procedural") for s in sources])
