@@ -15,7 +15,7 @@ STANDING_M, STANDING_S = 0.05, 1.0
 SUFFIXES = tuple(f"{round(1000 * t)}ms" for t in HORIZON_S)
 ERRORS = tuple(f"ahead_{s}_error_m" for s in SUFFIXES)
 RAW_ERRORS = tuple(f"ahead_{s}_raw_error_m" for s in SUFFIXES)
-# A metric in SHARES is the mean error of the predicted path / the mean error if the headset kept its velocity.
+# A metric in SHARES is the mean error of the predicted path, divided by that of a headset with constant velocity.
 SHARES = tuple(f"ahead_{s}_share" for s in SUFFIXES)
 STANDING = "standing_ahead_m"  # displacement [m] predicted for the latest time while the user stands, which should be 0
 

@@ -68,7 +68,7 @@ ELSEWHERE_M = 0.5  # minimum distance [m] of the user's nose from the ray to the
 ELSEWHERE = 4.0  # minimum ratio of the distance from nose to ray to its usual value, for a person who is not the user
 PLACE_NEEDED_S = 1.0  # the camera yaw by resection is used only after the user was seen for this time [s]
 SCATTERED_M = 0.4  # maximum usual distance [m] of the user's nose from rays to noses, if pictures show only the user
-MISS_M = 0.05  # is added, as a variance, to the observed standard deviation of the distance from nose to ray [m]
+MISS_M = 0.05  # standard deviation [m] that adds to the observed one of the distance from nose to ray (as variances)
 MISS_LASTS_S = 1.0  # correlation time of the distance from the user's nose to the ray in which the picture shows it [s]
 FIELD_OF_VIEW_ERROR = 0.025  # error of the resected camera yaw by lens distortion and an inexact field of view [rad]
 
@@ -79,7 +79,7 @@ OFFSETS_HALFLIFE_S = 60.0  # half-life of the weight of old pictures in the lear
 OFFSETS_LARGEST_M = 0.15  # maximum of each coordinate of a learned offset of nose or wrist [m]
 
 # Fitted values for the estimate of the landmarks' latency in camera/timing.py
-SURELY_M2 = 1e-5  # is added to the variance [m²] of differences between lengths by the camera and by the trackers
+SURELY_M2 = 1e-5  # variance [m²] that is added to that of differences between lengths by camera and by trackers
 # half-lives [s] of the mean difference between camera and trackers at each delay, and of the variance around the mean
 MEAN_HALFLIFE_S, SPREAD_HALFLIFE_S = 2.0, 12.0
 LATENCY_NEEDED_S = 3.0  # the latency of landmarks is estimated only after landmarks were received for this time [s]

@@ -69,7 +69,7 @@ class FusionSettings(Settings):
         "s", -0.1, 0.5
     )
     measure_latency: bool = setting(
-        True, "If true, the landmarks' latency is estimated by comparing distances of nose and wrists with the trackers."
+        True, "If true, the landmarks' latency is estimated by comparing nose and wrists in pictures with the trackers."
     )
     learn_offsets: bool = setting(
         True, "If true, the positions of nose and wrists relative to headset and controllers are learned; if false, "

@@ -33,7 +33,7 @@ PREDICTORS = ("network", "paper", "hmd_forward")
 
 
 class FacingModel(Protocol):
-    """Network that predicts the facing: `step` computes outputs (1, K) from inputs (1, D); `layout` is the input hash.
+    """Facing network: `step` computes outputs (1, K) from inputs (1, D); `layout` is a hash of the list of inputs.
 
     The method `nothing` returns the state with which a recurrent network starts. A recurrent network updates its state
     only at ticks, which are at least `tick_s` seconds apart.
@@ -65,8 +65,8 @@ class OrientationSettings(Settings):
         50, "Number of unrolled steps in the training of the paper's network: 1 or 50.", low=1, high=50, live=False
     )
     halflife: float = setting(
-        0.2, "Half-life with which the facing follows the predicted facing, in addition to the predicted rate. With a "
-             "larger half-life the facing is smoother, but errors are corrected later.", "s", 0.0, 1.0
+        0.2, "Half-life of the difference between published and predicted facing. With a larger half-life the facing "
+             "is smoother, but errors are corrected later.", "s", 0.0, 1.0
     )
     max_rate: float = setting(11.0, "Maximum turn rate of the published facing.", "rad/s", 1.0, 100.0)
     max_step: float = setting(0.16, "Maximum change of the published facing between two frames.", "rad", 0.01, 3.2)
@@ -251,7 +251,7 @@ def follow_step(
 ) -> float:
     """Return the change of the smoothed yaw in one frame [rad]: `rate` times `dt`, plus a share of the remaining error.
 
-    Because of the predicted rate, the smoothed yaw does not lag behind turns, as with a low-pass filter alone.
+    Because of the predicted rate, the smoothed yaw does not lag behind turns as a plain low-pass filter would.
     """
     lead = rate * dt
     error = (target - yaw - lead + math.pi) % (2 * math.pi) - math.pi

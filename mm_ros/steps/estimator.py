@@ -60,7 +60,7 @@ class StepModel(Protocol):
 
 @dataclass(frozen=True)
 class StepSettings(Settings):
-    steps: bool = setting(True, "Estimate the user's feet from headset and controllers.", live=False)
+    steps: bool = setting(True, "If true, the user's feet are estimated from headset and controllers.", live=False)
     steps_model: str = setting(
         "", "ONNX file of the step network, by default the network that comes with mm_ros.", live=False
     )

@@ -37,7 +37,7 @@ CAMERA_M = np.array([0.20, 0.17, 0.13])
 SHARES = np.array([0.8, 0.1, 0.1])  # shares of forward, left and up in the squared error of the network's ankles
 
 TRACKER_M = 0.015  # Standard deviation of an ankle position from a foot tracker whose mounting was measured.
-UNMEASURED_M = 0.15  # Standard deviation of an ankle position if the mounting is unknown or the tracker extrapolated.
+UNMEASURED_M = 0.15  # Standard deviation of an ankle by a foot tracker that is extrapolated or has an unknown mounting.
 BLEND_HALFLIFE_S = 0.1  # Half-life with which the weight of a foot tracker changes when the tracker is found or lost.
 # A tracked foot with the speed `MOVING` [m/s] counts as moving with probability 0.5.
 MOVING, SPREAD = 0.12, 0.03

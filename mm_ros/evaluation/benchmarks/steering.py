@@ -308,8 +308,9 @@ def ride_paths(rider: Rider) -> tuple[dict[str, Any], list[Ridden]]:
         path.set_path(PATHS[name], own)
         rides.append(rider.walk(path))
         speed, asked = rides[-1].speed, np.linalg.norm(rides[-1].velocity, axis=1)
+        # The position nearest to a key point is searched around the planned time, as a path can pass the point twice.
         for key, wanted, when in zip(PATHS[name][1:-1], own[1:-1], path.keys_when[1:-1], strict=True):
-            first = max(0, round((when - KEY_S) * RATE))  # searched within KEY_S, as a path can pass a key point twice
+            first = max(0, round((when - KEY_S) * RATE))
             part = rides[-1].root[first : round((when + KEY_S) * RATE), :2]
             near = first + int(np.argmin(np.linalg.norm(part - key, axis=1)))
             goal = float(asked[max(0, near - 12) : near + 12].mean())  # mean desired speed near the key point

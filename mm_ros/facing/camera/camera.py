@@ -46,7 +46,7 @@ class Fit(NamedTuple):
     miss2: F64  # mean squared distances (3,) of nose and wrists from the trackers: depth, lateral, height [m²]
 
 
-NO_FIT = Fit(0.0, math.inf, np.zeros(3))  # used if fewer than two of nose and wrists are visible in a picture
+NO_FIT = Fit(0.0, math.inf, np.zeros(3))  # alignment if fewer than two of nose and wrists are visible in a picture
 
 
 class Camera:

@@ -30,7 +30,7 @@ class Offsets:
         """Update the learned offsets of nose and wrists with the measurement of one picture.
 
         The positions of nose and wrists in room axes are `carried` (3, 3) by devices and calibration, and `seen` (3, 3)
-        by landmarks. A shift that is common to all three points of `seen` has no effect. `variance` [m² s] is the
+        by landmarks. A common shift of all three points of `seen` does not change the offsets. `variance` [m² s] is the
         variance of the mean position of a landmark in one second of pictures.
         """
         if (w > 0).sum() < 2:

@@ -18,7 +18,7 @@ from mm_ros.maths.jit import njit
 
 KEPT = 160  # number of samples of the trackers that are kept, which last 1.1 s at 144 Hz
 SEEN, FACING, TURNS = 3 * POINTS, 4 * POINTS, 4 * POINTS + 1
-COLUMNS = TURNS + 4 * POINTS  # numbers per stored sample: 3 points, 3 flags (1: tracked), facing, 3 quaternions
+COLUMNS = TURNS + 4 * POINTS  # numbers in a tracker sample: 3 points, 3 flags (1: tracked), facing, 3 quaternions
 
 # The compared delays of landmarks are -0.025 s to 0.4 s; a delay is negative if the stamp is older than the picture.
 FIRST_S, STEP_S, DELAYS = -0.025, 0.0125, 35

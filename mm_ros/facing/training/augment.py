@@ -165,7 +165,6 @@ def _gesture(hand: int, p: F64, q: F64, yaw: F64, dt: float, height: float, rng:
         length, soft = rng.uniform(0.8, 5.0), rng.uniform(0.25, 0.8)
         share = np.clip((times - at) / soft, 0, 1) * np.clip((at + length - times) / soft, 0, 1)
         share = smoothstep(share)
-        # A gesture moves the hand to a random point around the shoulder, mostly ahead and on the side of the hand.
         side = 1.0 if hand == 1 else -1.0
         azimuth = np.radians(rng.normal(25 * side, 50))
         elevation = np.radians(rng.uniform(-70, 70))

@@ -94,7 +94,7 @@ def fit_recurrent(
             )
         memory = members.nothing(streams.dt.shape[1])
         for chunk in streams.chunks():
-            if done == steps:  # the schedule is planned by the first pass, but a later pass may have more chunks
+            if done == steps:  # learning rates are planned by the first pass, but a later pass may have more chunks
                 break
             memory = _fit_chunk(network, optimizer, chunk, memory, options.jitter, done % JUDGED)
             schedule.step()
