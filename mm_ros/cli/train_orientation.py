@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def report(figures: dict[str, Any]) -> str:
-    """Return a table of facing errors [deg] for each way to treat the constant error of the head markers."""
+    """Return two tables of facing errors [deg] for each way to treat the constant yaw error of the head markers."""
     parts = []
     for title, results in figures.items():
         rows = [
