@@ -13,7 +13,7 @@ from mm_ros.cli.output import add_json, table, write_json
 
 HELP = "compare search, learned engine and a plain state machine on the same users"
 GROWTH_EFFORT = 0.1
-COLUMNS = (  # Each row describes a table column by metric, heading, factor, number of digits and statistic.
+COLUMNS = (  # Each row is one column of the printed table: metric, heading, factor, digits, statistic.
     ("frame_ms", "frame ms", 1, 3, "median"),
     ("frame_ms", "p99", 1, 2, "p99"),
     ("root_error_m", "root cm", 100, 2, "mean"),

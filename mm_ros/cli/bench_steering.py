@@ -15,7 +15,7 @@ from mm_ros.cli.arguments import add_database, add_learned_model, add_number, ou
 from mm_ros.cli.output import add_json, table, write_json
 
 HELP = "measure the response to scripted keys, stick and path: turns, starts, stops, deviation, feet"
-# Each row describes a column of the printed table by measured quantity, heading, factor and number of digits.
+# Each row is one column of the printed table: measured quantity, heading, factor on this quantity, number of digits.
 COLUMNS = (
     ("turn_45_s", "45° s", 1, 2), ("turn_90_s", "90° s", 1, 2), ("turn_90_s_worst", "worst", 1, 2),
     ("turn_180_s", "180° s", 1, 2), ("turn_90_overshoot_deg", "over °", 1, 1),

@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _procedural_people() -> list[Clip]:
-    """Return computed clips of two people: clips of the first person for the database, of the second for the user."""
+    """Return procedural clips of two people: the first is recorded in the database, the second is the user."""
     from mm_ros.motion.procedural import make_clips
 
     users = [replace(c, subject=USERS[i % len(USERS)]) for i, c in enumerate(make_clips(1))]

@@ -48,7 +48,7 @@ def _remove_cache(dry_run: bool) -> None:
     size = sum(path.lstat().st_size for path in root.rglob("*") if not path.is_dir())
     if not dry_run:
         # Nodes that have mapped a database file into memory can still read the database after the file is removed.
-        sys.dont_write_bytecode = True  # Later imports must not create the bytecode folder again.
+        sys.dont_write_bytecode = True  # Later imports must not create the removed folder again.
         shutil.rmtree(root)
     print(f"{'would remove' if dry_run else 'removed'} {root} ({size / 1e6:.1f} MB)")
 

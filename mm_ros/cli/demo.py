@@ -124,7 +124,7 @@ def _prepare(args: argparse.Namespace) -> None:
 
 
 def _start(args: argparse.Namespace, processes: Processes) -> None:
-    scripted = args.headless and args.control == "keyboard"  # the film has no page for keys, so a script steers
+    scripted = args.headless and args.control == "keyboard"  # without a page, a script moves a simulated stick
     graph = ["up", "--avatar", "avatar", "--seed", str(args.seed)]
     graph += ["--control", "joystick" if scripted else args.control]
     graph += ["--database", str(args.database)] if args.database else []
