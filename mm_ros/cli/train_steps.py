@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     options = TrainOptions(seed=args.seed, batches=args.batches, plan=plan)
     started = {"started_from_sha256": hashlib.sha256(args.continue_from.read_bytes()).hexdigest()} if start else {}
     progress = Progress()
-    tried: dict[int, float] = {}  # maps the number of batches at each checkpoint of the training to the network's score
+    tried: dict[int, float] = {}  # score of the network after each measured number of training batches
     candidate = args.output.with_suffix(".candidate.onnx")
     best: dict[str, Any] = {}
 
