@@ -23,9 +23,9 @@ from mm_ros.maths.springs import damp
 # Lengths and heights in this module are shares of the standing height, which is the height of the head joint of the
 # standing user.
 HIPS_TO_HEAD = 0.40  # length from the hips to the head joint, as a share of the standing height
-BENT_FROM = 0.035  # smaller drops of the head do not count as bending, because the head also drops in a walk
+BENT_FROM = 0.035  # A drop of the head up to this does not count as bending, because the head also drops in a walk.
 SOFT = 0.04  # If the head drops by `SOFT`, half of the drop counts as bending; of a deeper drop, a larger share counts.
-LARGEST_DROP = 0.9  # larger drops of the head are limited to this share of the standing height
+LARGEST_DROP = 0.9  # maximum drop of the head that the estimate uses, as a share of the standing height
 # Weights of the eight inputs of the logistic function for the share of the bent back: 1, the downward pitch of the head
 # [rad], the drop of the head, the product of pitch and drop, the distances of the hands forward of and above the head,
 # and both distances times the drop. The weights were fitted to skeletons with corrected proportions, because the head
@@ -43,9 +43,9 @@ PITCH_HALFLIFE_S, HANDS_HALFLIFE_S, UNSEEN_HALFLIFE_S = 0.12, 0.2, 1.0
 ON_THE_BACK_PITCH, ON_THE_BACK_RATIO = -0.35, 0.55
 ON_THE_BACK_HALFLIFE_S = 0.1
 
-# The user sits if the head stays at the height of a chair, behind the place where the head was last upright. A squat is
-# not sitting, because the head stays above the feet. The heights from `LOWEST_SEAT` to `UPRIGHT` are shares of the
-# standing height.
+# The user sits if the head stays at the height of a chair, behind the place where the head was last upright. In a squat
+# the head stays above the feet, so a squat does not count as sitting. The heights from `LOWEST_SEAT` to `UPRIGHT` are
+# shares of the standing height.
 LOWEST_SEAT, HIGHEST_SEAT, STOOD_UP = 0.55, 0.78, 0.86
 UPRIGHT, SEAT_BEHIND_M = 0.93, 0.08
 CALM_SPEED, CALM_S, SPEED_HALFLIFE_S, SEATED_HALFLIFE_S = 0.2, 1.5, 0.15, 0.2  # m/s, s
@@ -54,7 +54,7 @@ LEFT_SEAT_M = 0.45  # a seated user whose head moves farther than this [m] has l
 SEATED_COSINE = 0.985  # cosine of the usual angle between a seated person's trunk and the vertical
 
 
-# Indices of values in the memory of `Bend`, where `PLACE` and `SEAT` begin (x, y), and `LAST` begins (x, y, z).
+# Indices of values in the memory of `Bend`; `PLACE` and `SEAT` are the first index of x, y, and `LAST` that of x, y, z.
 DROP_NOW, SHARE, ON_BACK, RATIO, PITCH_NOW, HANDS_FORWARD, HANDS_ABOVE, READY, SEATED, SITS, CALM, SPEED = range(12)
 LAST, SEAT, PLACE, PLACED, UNSURE, MEMORY = 12, 15, 17, 19, 20, 21
 
@@ -62,8 +62,8 @@ LAST, SEAT, PLACE, PLACED, UNSURE, MEMORY = 12, 15, 17, 19, 20, 21
 class Bend:
     """Estimates how far the user bends the back, and whether the user sits or lies.
 
-    `drop` is the distance of the head below its height in a walk, as a share of the standing height. `on_back` changes
-    gradually from 1 to −1 when the user lies down on the back.
+    `drop` is the distance of the head below its height in a walk, as a share of the standing height. `on_back` is 1
+    while the user is upright, and changes gradually to −1 when the user lies down on the back.
     """
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class Bend:
 
     @property
     def unsure(self) -> float:
-        """Relative error of the standing height; a smaller relative drop of the head is not bending."""
+        """Relative error of the standing height; a drop of the head by a smaller share does not count as bending."""
         return float(self.memory[UNSURE])
 
     @unsure.setter
@@ -166,7 +166,7 @@ def _sit(b: Any, dt: float, head: Vec, fresh: bool, yaw: float) -> None:
     b[LAST], b[LAST + 1], b[LAST + 2] = head
     if b[RATIO] > UPRIGHT:
         b[PLACE], b[PLACE + 1], b[PLACED] = x, y, 1.0
-    behind = SEAT_BEHIND_M  # until the user has stood upright once, every low head may be that of a seated user
+    behind = SEAT_BEHIND_M  # before the user has stood upright once, the place of a low head does not exclude sitting
     if b[PLACED] > 0.0:
         behind = (b[PLACE] - x) * math.cos(yaw) + (b[PLACE + 1] - y) * math.sin(yaw)
     if b[SITS] > 0.0:
@@ -187,7 +187,7 @@ def _hands(positions: Any, state: Any, standing: float, yaw: float) -> Vec:
             mean = quat.add(mean, quat.sub(quat.get3(positions, r), quat.get3(positions, HEAD_ROLE)))
             seen += 1
     x, y, z = quat.scale(mean, 1.0 / (max(seen, 1) * standing))
-    laid_down = math.hypot(x, y) > 0.6 or z < -0.9  # a controller this far from the head was put down
+    laid_down = math.hypot(x, y) > 0.6 or z < -0.9  # Controllers that are this far from the head were put down.
     if seen == 0 or laid_down:
         return NEUTRAL[0], NEUTRAL[1], UNSEEN_HALFLIFE_S
     return x * math.cos(yaw) + y * math.sin(yaw), z, HANDS_HALFLIFE_S

@@ -47,7 +47,7 @@ def avatar_scale(calibration: Calibration, skeleton: Skeleton) -> float:
 def _legs_of(skeleton: Skeleton) -> float:
     """Return the usual leg length of a person as tall as the skeleton, divided by the skeleton's leg length.
 
-    The returned ratio is 1 for skeletons with the proportions of people, unlike old skeletons of mm_ros.
+    The returned ratio is 1 for a skeleton with the proportions of a person, but not for old skeletons of mm_ros.
     """
     now = proportions_of(skeleton)
     if not now.adult or HEAD_OVER_LEG.holds(now.head):
@@ -58,8 +58,8 @@ def _legs_of(skeleton: Skeleton) -> float:
 def avatar_segments(calibration: Calibration, skeleton: Skeleton) -> Segments:
     """Return the factors on the lengths of trunk and arms of a skeleton that has been scaled to the user's legs.
 
-    The factor of the trunk brings the head joint to the height of the user's head joint. Without a measured arm span,
-    the length of the arms follows from the height of the head.
+    The factor of the trunk brings the head joint to the height of the user's head joint. If the arm span has not been
+    measured, the length of the arms follows from the height of the head.
     """
     legs, scale = _legs_of(skeleton), avatar_scale(calibration, skeleton)
     hips = float(skeleton.offsets[HIPS, 2])
@@ -147,13 +147,13 @@ class CalibrationSettings(Settings):
         0.5, "Maximum pitch and roll of the headset at which the head counts as upright.", "rad", 0.05, 1.5
     )
     headset_place: tuple[float, ...] = setting(
-        (0.0,), "Position of the headset in the axes of the head joint: forward, left, up. A single value selects the "
-        "position in the user's file or, if there is no file, the position 0.10, 0, 0.08.", "m", -0.3, 0.3, live=False,
+        (0.0,), "Position of the headset in the axes of the head joint: forward, left, up. If `headset_place` is one "
+        "number, the position is read from the user's file or, without it, 0.10, 0, 0.08.", "m", -0.3, 0.3, live=False,
     )  # fmt: skip
     grip_place: tuple[float, ...] = setting(
         (0.0,), "Position of the palm relative to the wrist: toward the thumb, along the fingers, out of the back of "
-        "the hand. Three values are not fitted to the user's hand. A single value selects "
-        "the position in the user's file or, if there is no file, 0, 0.08, 0 plus a fitted offset.",
+        "the hand. Three numbers other than 0, 0.08, 0 are not fitted to the user's hand. If `grip_place` is one "
+        "number, the position is read from the user's file or, without a file, 0, 0.08, 0 plus a fitted offset.",
         "m", -0.3, 0.3, live=False,
     )  # fmt: skip
     face_forward: bool = setting(
@@ -177,7 +177,7 @@ def with_places(calibration: Calibration, settings: CalibrationSettings) -> Cali
 
 
 def grips_given(calibration: Calibration) -> bool:
-    """Return true if the user has set the place of the palm in the hand (`grip_place`)."""
+    """Return true if the place of the palm in the hand (`grip_place`) differs from the default."""
     assumed = Calibration()
     pairs = (
         (calibration.left_grip_in_hand, assumed.left_grip_in_hand),
@@ -190,9 +190,9 @@ def grips_given(calibration: Calibration) -> bool:
 class Stand:
     """Summary of the samples of the headset in the last `still_s` seconds."""
 
-    height: float  # median height of the headset in the room of the source [m]
-    strayed: float  # diagonal of the bounding box of the headset's positions [m]
-    pitch: float  # largest absolute pitch of the headset [rad]
+    height: float  # median height of the headset in the last `still_s`, in the room of the source [m]
+    strayed: float  # diagonal of the bounding box of the headset's positions in the last `still_s` [m]
+    pitch: float  # largest absolute pitch of the headset in the last `still_s` [rad]
     yaw: float
     seconds: float
 
@@ -361,8 +361,8 @@ class Calibrator:
         return 0.0 if self.current.floor_sigma <= SOURCE_FLOOR_SIGMA else self.current.floor_sigma
 
     def _take(self, stood: float, height: float, sigma: float, seconds: float) -> None:
-        """Accept a measured height if no height is known, if the measured one is clearly better, or for another person.
-        """
+        """Use a measured height, unless it hardly differs from the known height, is doubtful, or differs much, but was
+        measured only briefly."""
         now, s, note = self.current, self.settings, ""
         if now.calibrated:
             away = abs(height - now.head_height)
@@ -372,7 +372,7 @@ class Calibrator:
                 self._after_gap = False
                 if away <= ANOTHER:
                     return
-                self._from_person = False  # the user is another person
+                self._from_person = False  # The height differs so much that the user is another person.
                 now = replace(now, arm_span=0.0, arm_span_sigma=0.0)
                 self._reach = ArmReach()
             elif sigma >= DOUBTFUL_SIGMA > now.head_height_sigma:

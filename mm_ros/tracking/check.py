@@ -12,7 +12,7 @@ from mm_ros.maths.jit import njit
 
 def check_trackers(trackers: TrackerFrame, roles: tuple[int, ...] = tuple(range(R))) -> None:
     """Raise MmRosError if a tracker of `roles` has a value that is not finite, or a rotation that is not a unit
-    quaternion. The numbers of lost trackers are not checked."""
+    quaternion. The values of lost trackers are not checked."""
     t = trackers
     role = _unsound(t.positions, t.rotations, t.velocities, t.angular_velocities, t.state, roles)
     if role >= 0:

@@ -73,7 +73,7 @@ def _checked_name(user: str) -> str:
 
 
 def write_hands(user: str, convention: str, fitted: FittedHands) -> Path:
-    """Write the fitted hands of a user for one convention of hand poses (tracking/hands.py); return the path."""
+    """Write a file that states how a user holds the controllers, for one convention of hand poses; return its path."""
     path = hands_file(user, convention)
     values = [*fitted.fingers, *fitted.offsets]
     content = {"version": VERSION, **{k: v for k, v in zip(HAND_KEYS, values, strict=True) if v is not None}}
@@ -82,7 +82,7 @@ def write_hands(user: str, convention: str, fitted: FittedHands) -> Path:
 
 
 def read_hands(user: str, convention: str) -> FittedHands | None:
-    """Read the fitted hands of a user for one convention of hand poses, or return None if there is no file."""
+    """Read from a file how a user holds the controllers, for one convention of hand poses; None if there is no file."""
     path = hands_file(user, convention)
     if not path.is_file():
         return None

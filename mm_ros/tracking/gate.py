@@ -39,7 +39,7 @@ from mm_ros.tracking.motion import KEPT, end_velocities
 
 # Sources stamp frames irregularly: the stamps of two frames can be 2 ms apart while their poses are 11 ms apart.
 STAMP_JITTER_S = 0.011
-BLENDED_M, BLENDED_RAD = 2e-4, 1e-3  # A transition to a new pose ends when the output is nearer than this to it.
+BLENDED_M, BLENDED_RAD = 2e-4, 1e-3  # A blend ends when the output is nearer than this to the new pose [m, rad].
 REPEATED_S = 0.1  # A device that repeats its last pose for this time [s] gets the state EXTRAPOLATED.
 SEEN_M = 0.001  # A device whose output is farther than this from its raw position [m] gets the state EXTRAPOLATED.
 
@@ -90,7 +90,7 @@ class GateSettings(Settings):
     )
     jump_rad: float = setting(
         0.7,
-        "Rotations that differ by less than `jump_rad` from the expected one are not jumps; a larger one accepts more.",
+        "Turns by less than `jump_rad` from the expected rotation are not jumps; a larger value accepts larger turns.",
         "rad", 0.0, 3.2,
     )
     acceleration: float = setting(
@@ -106,8 +106,8 @@ class GateSettings(Settings):
     )
     velocity_window_s: float = setting(
         0.06,
-        "The velocity of a device is fitted to its samples of this duration; with a larger duration velocities are "
-        "smoother, but follow changes later.",
+        "The velocity of a device is fitted to its samples in the last `velocity_window_s`; with a larger value "
+        "velocities are smoother, but follow changes later.",
         "s", 0.01, 0.5,
     )
     new_epoch_s: float = setting(
@@ -132,7 +132,7 @@ class Devices(NamedTuple):
     off_p: F64  # (R, 3) output position minus raw position, which decays after an accepted jump
     off_q: F64  # (R, 4)
     n: NDArray[np.int64]  # (R, COUNTS) counters and stamps, whose columns are named by constants from KNOWN to ZERO_NS
-    times: F64  # (R, 2, KEPT) times of the last samples of two motions (see IN_USE), the newest first [s]
+    times: F64  # (R, 2, KEPT) times of the last samples of a device's two motions (see IN_USE), the newest first [s]
     positions: F64  # (R, 2, KEPT, 3)
     rotations: F64  # (R, 2, KEPT, 4)
 
@@ -142,7 +142,7 @@ class Devices(NamedTuple):
 # after the pose has been repeated for `frozen_s`. Each device has two motions: one at the accepted position, and one at
 # a new position that is not confirmed yet. `IN_USE` is the index of the motion at the accepted position.
 KNOWN, BRIDGED, ACCEPTED, STATE, REPEATS, FROZEN, RAW_NS, CHANGED_NS, GOOD_NS, SAMPLED_NS, OTHER_NS, IN_USE = range(12)
-HELD, ZERO_NS, COUNTS = 12, 14, 16  # first columns of the sample counts and start stamps of both motions; all columns
+HELD, ZERO_NS, COUNTS = 12, 14, 16  # first column of both motions' sample counts and start stamps; number of columns
 REASONS = ("flag", "zero", "frozen", "reach", "jump")
 FLAG, ZEROED, FROZEN_POSE, REACH, JUMP = range(1, 6)  # reasons for which a sample of a device is refused, or 0
 
@@ -227,7 +227,7 @@ class TrackerGate:
         self._raw_epoch = raw.epoch
 
     def _head_returns(self, raw: TrackerFrame) -> bool:
-        """Return true if the headset was lost, and now has another pose than the frozen one."""
+        """Return true if the headset was lost and is tracked again; a pose that is still frozen does not count."""
         d = self._devices
         if d.n[HEAD_ROLE, STATE] != LOST or raw.state[HEAD_ROLE] == LOST:
             return False

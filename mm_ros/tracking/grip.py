@@ -59,7 +59,7 @@ class GripOffset:
         if middle is None or first is None or not time_s > middle[0] > first[0]:
             return False
         (t1, p1, q1), (t0, p0, q0) = middle, first
-        share = (t1 - t0) / (time_s - t0)  # weight of the newest of three samples with uneven time steps
+        share = (t1 - t0) / (time_s - t0)  # weight of the newest of three samples in the second difference
         moved = np.array(p1) - share * np.array(palm) - (1 - share) * np.array(p0)
         turned = _matrix(q1) - share * _matrix(q) - (1 - share) * _matrix(q0)
         off = moved + turned @ self._solve(along, wrist)

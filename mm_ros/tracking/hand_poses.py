@@ -25,7 +25,7 @@ ESTIMATED = "estimated"
 
 @dataclass(frozen=True)
 class HandPose:
-    """One convention of hand poses, that is, of where a controller's pose is on the controller and how its axes point.
+    """Convention of hand poses: which point of a controller a source reports, and the directions of its axes.
 
     `fingers_below` is the angle of the fingers below the forward axis of the device [deg], and NaN for `wrist`. `palm`
     is the middle of the palm in device axes (x forward, z up) [m].
@@ -96,7 +96,7 @@ def hand_in_device(name: str, side: int) -> F64:
 def _thumb_up(side: int) -> F64:
     """Return the axes of the hand in device axes, for fingers along x, the thumb up and the palm towards the body."""
     s = 1.0 - 2.0 * side
-    # The columns of `m` are the hand's axes in device axes: x (thumb) is z, y (fingers) is s·x, z (back) is s·y.
+    # The columns of `m` are the hand's axes in device axes: thumb (x) = z, fingers (y) = s·x, back of hand (z) = s·y.
     m = np.array([[0.0, s, 0.0], [0.0, 0.0, s], [1.0, 0.0, 0.0]])
     w = 0.5 * math.sqrt(max(1.0 + np.trace(m), 0.0))
     return np.array([w, (m[2, 1] - m[1, 2]) / (4 * w), (m[0, 2] - m[2, 0]) / (4 * w), (m[1, 0] - m[0, 1]) / (4 * w)])

@@ -28,10 +28,10 @@ HEAD_JOINT: Vec = (-0.10, 0.0, -0.08)  # m, in headset axes
 PALM = 0.08  # distance of the middle of the palm from the wrist [m]
 TORSO_HALFLIFE_S = 0.3  # half-life with which the assumed yaw of the torso follows the yaw of the headset
 SAMPLE_S = 0.03  # minimum time between two samples to which the rotation of a hand is fitted
-TURNED_RAD, WAITED_S = 0.15, 0.5  # a new sample is taken after a turn of the controller [rad] or after a time [s]
+TURNED_RAD, WAITED_S = 0.15, 0.5  # turn of the controller [rad], or time [s], after which the next sample is taken
 NEUTRAL_TWIST = 0.27  # mean twist of the hand relative to the forearm of the arm model in the CMU database [rad]
 PLAUSIBLE_RAD = 0.8  # angle between hand and forearm [rad] above which the cost of a hand convention grows only slowly
-# maximum length of an arm as a share of the head joint's height; if a hand is this much farther [m], the cost is 0.5
+# maximum arm length as a share of the head joint's height; the cost of a hand that is BEYOND_M [m] farther is 0.5
 LONGEST_ARM, BEYOND_M = 0.365, 0.08
 # additional cost per sample of the conventions of hand poses that are rare in recordings
 RARE = {"openxr_palm": 0.1, "openxr_aim": 0.04, "wrist": 0.08}
@@ -39,9 +39,9 @@ UNSURE = 0.1  # the estimated hand convention is sure if its cost per sample is 
 FEW = 6.0  # an estimated hand convention is reported only after this number of samples
 LOST_DECISION = 1.5  # A reported convention is replaced if another one's total cost is lower by this.
 LONG = 400.0  # number of samples over which the direction of the fingers is averaged
-PRIOR, PRIOR_OF_FIT = 8.0, 60.0  # weights of the assumed and of the stored direction of the fingers, in samples
+PRIOR, PRIOR_OF_FIT = 8.0, 60.0  # weights of the assumed and of the stored finger direction, as numbers of samples
 FEWEST_OFFSET = 20.0  # minimum number of samples before the fitted position of the palm is reported and stored
-FURTHEST = math.radians(60.0)  # the fitted fingers differ at most by this angle from those of the hand convention
+FURTHEST = math.radians(60.0)  # maximum angle between the fitted finger direction and that of the convention
 TURN_HALFLIFE_S = 0.5  # half-life with which the applied rotation of a hand follows the fitted one [s]
 OFFSET_HALFLIFE_S = 1.0  # half-life with which the applied position of the palm follows the fitted one [s]
 # The user holds the controllers in the wrong hands if the left one is to the right of the right one by EXCHANGED_M [m]
@@ -61,12 +61,12 @@ class HandSettings(Settings):
     )
 
 
-Vectors = list[list[float] | None]  # a vector for the left and a vector for the right controller, or None
+Vectors = list[list[float] | None]  # vectors for the left and for the right controller; None: the vector is not known
 
 
 @dataclass(frozen=True)
 class FittedHands:
-    """Directions of fingers and palms by which the user holds the left and the right controller, in device axes.
+    """Directions of the fingers and positions of the palms of a user, in the axes of the left and the right controller.
 
     `fingers` are the directions of the fingers of the left and the right hand. `offsets` are the vectors from the palm
     that the convention assumes to the palm of the user [m].
@@ -234,7 +234,7 @@ class HandStage:
         )
         wrist = quat.add(palm, quat.scale(quat.unit(quat.sub(shoulder, palm), (0.0, 0.0, 1.0)), PALM))
         forearm, extension = forearm_of(shoulder, wrist, self._yaw, self._arm(), hand.side)
-        # A strongly bent arm has a small weight, because the direction of its forearm is inexact.
+        # A sample with a strongly bent arm has a small weight, because its forearm direction is inexact.
         weight = min(max((extension - 0.5) / 0.4, 0.05), 1.0)
         along = quat.rotate(forearm, (0.0, 1.0 - 2.0 * hand.side, 0.0))
         hand.forearms.append(quat.unrotate(q, along))
@@ -271,8 +271,8 @@ class HandStage:
         self.height, self.arm_span, self.grips_given = height, arm_span, grips_given
 
     def _compare(self, hand: _Hand, frame: TrackerFrame, shoulder: Vec, forearm: Quat, weight: float) -> None:
-        """Add the cost of this sample for each convention, which is larger if the hand is not aligned with the forearm,
-        and if the palm is out of reach of the arm."""
+        """Add the costs of one sample to the totals of all conventions. A cost is larger if the hand is not aligned
+        with the forearm, and if the palm is out of reach of the arm."""
         role = LEFT_HAND_ROLE + hand.side
         p, q = quat.get3(frame.positions, role), quat.get4(frame.rotations, role)
         neutral = quat.mul(forearm, quat.about((0.0, 1.0, 0.0), NEUTRAL_TWIST))
@@ -298,7 +298,7 @@ class HandStage:
         d, w = np.array(hand.forearms), np.array(hand.weights)
         prior = PRIOR * np.array(assumed) if hand.stored is None else PRIOR_OF_FIT * np.array(hand.stored)
         mean = prior + w @ d
-        for _ in range(2):  # directions of the forearm far from the mean get less weight
+        for _ in range(2):  # Samples whose forearm direction is far from the mean get less weight.
             unit = mean / max(float(np.linalg.norm(mean)), 1e-9)
             off = 1.0 - d @ unit
             mean = prior + (w / (1.0 + (off / 0.2) ** 2)) @ d

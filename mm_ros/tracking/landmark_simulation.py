@@ -32,7 +32,7 @@ from mm_ros.body.types import F32, F64, HEAD_ROLE
 from mm_ros.maths import rotations as rot
 from mm_ros.tracking.simulation import TrackerTrack, facing, head_axes, resample
 
-# Each pair is the index of a landmark and the joint of the body at which the landmark is simulated.
+# Pairs of the index of a landmark and the joint of the body at which this landmark is simulated.
 CARRIERS: tuple[tuple[int, int], ...] = (
     (11, sk.LEFT_UPPER_ARM), (12, sk.RIGHT_UPPER_ARM), (13, sk.LEFT_LOWER_ARM), (14, sk.RIGHT_LOWER_ARM),
     (15, sk.LEFT_HAND), (16, sk.RIGHT_HAND), (23, sk.LEFT_UPPER_LEG), (24, sk.RIGHT_UPPER_LEG),

@@ -1,4 +1,4 @@
-"""The tracking stages between a source of trackers and the facing: gate, hand poses, calibration, room, mountings.
+"""The tracking stages after a tracker source: gate, hand poses, calibration, room, and mountings of body trackers.
 
 The node `tracker_bridge` applies the stages to live frames, and the function `live_frames` applies them to recorded
 frames.
@@ -40,7 +40,7 @@ class TrackerStages:
         self.mounting = MountingStage(mounting, self.calibrator.current)
 
     def use(self, calibration: Calibration) -> Calibration:
-        """Use `calibration` from the next frame on, and return it with the estimated mountings of body trackers."""
+        """Use `calibration` from the next frame on, and return it with the measured mountings of body trackers."""
         self.hands.measure(head_joint_height(calibration), calibration.arm_span, grips_given(calibration))
         self.room.calibrate(calibration)
         return self.mounting.set_calibration(calibration)

@@ -29,7 +29,7 @@ def end_slopes(times: F64, values: F64, count: int) -> Vec:
     order = 3 if count >= 4 else 2
     a = np.zeros((3, 3))
     b = np.zeros((3, 3))
-    scale = 1.0 / max(-times[count - 1], 1e-6)  # times are scaled to −1 … 0 against rounding errors
+    scale = 1.0 / max(-times[count - 1], 1e-6)  # The fit uses times that are scaled to −1 … 0, against rounding errors.
     for i in range(count):
         t = times[i] * scale
         basis = (1.0, t, t * t)
@@ -45,7 +45,7 @@ def end_slopes(times: F64, values: F64, count: int) -> Vec:
         - a[0, 1] * (a[1, 0] * a[2, 2] - a[1, 2] * a[2, 0])
         + a[0, 2] * (a[1, 0] * a[2, 1] - a[1, 1] * a[2, 0])
     )
-    if abs(det) < 1e-12:  # all samples of the device have the same time
+    if abs(det) < 1e-12:  # no slope, because the samples have the same time
         return (0.0, 0.0, 0.0)
     c0 = a[1, 2] * a[2, 0] - a[1, 0] * a[2, 2]
     c1 = a[0, 0] * a[2, 2] - a[0, 2] * a[2, 0]
@@ -68,8 +68,8 @@ def end_velocities(times: F64, positions: F64, rotations: F64, held: int, window
     count = 0
     for i in range(held):
         t[i] = times[i] - times[0]
-        # At least four samples are used even if they last longer than `window`, so that a source with a low rate has a
-        # velocity, but none from before a gap.
+        # At least four samples are used, even if they are older than `window` [s], so that a slow source has a
+        # velocity. Samples older than 4 · `window` are not used, because they are from before a gap.
         if t[i] < -window and (i >= 4 or t[i] < -4.0 * window):
             break
         for k in range(3):

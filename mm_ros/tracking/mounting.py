@@ -2,9 +2,9 @@
 
 The strap of a device can be anywhere near its joint and at any angle. While the user stands upright, the body is about
 in the rest pose of a skeleton of the user's size, so headset and hands determine where each joint is, and the pose of
-each device relative to its joint. The estimate in a T-pose is the most accurate, because the line through the hands
-gives the facing. The estimates while the user stands or walks straight have less weight. After a device has slipped on
-the body, its mounting is measured again.
+each device relative to its joint. A mounting is estimated most accurately in a T-pose, because the line through the
+hands gives the facing of the body. Observations of a user who only stands or walks have less weight than observations
+in a T-pose. After a device has slipped on the body, its mounting is measured again.
 """
 
 from __future__ import annotations
@@ -52,22 +52,23 @@ EVERY_NS = 30_000_000  # time between two observations of a mounting, that is, o
 LONGEST_STEP_S = 0.1  # one observation of a mounting counts for at most this time [s]
 # weight of a mounting per second of observation in a T-pose, while standing, and while walking
 T_POSE_WEIGHT, STAND_WEIGHT, WALK_WEIGHT = 4.0, 0.5, 0.2
-# weight of a mounting per second of observation while the user stands only within the looser limits (LOOSE_UPRIGHT …)
+# weight of a mounting per second of observation while the user bends or moves a little (LOOSE_UPRIGHT to LOOSE_RAD_S)
 LOOSE_WEIGHT = 0.15
-# total weight from which a mounting is used, and from which a device that differs from its mounting has slipped
+# minimum total weight of the observations: for the use of a mounting, and for the detection of a slipped device
 FIRST, SURE = 0.05, 0.4
 STORED_WEIGHT = 1.0  # weight of a mounting from the user's file, when new observations are averaged with it
 # limits of the differences in tilt [rad], position [m] and yaw [rad] between a still device and its mounting; a device
 # beyond a limit has slipped
 CARRIED_OVER_RAD, CARRIED_OVER_M, TURNED_RAD = 0.45, 0.10, 1.2
-SLIPPED_S = 1.0  # the mounting of a device that differs from it for this time [s] is measured again
+SLIPPED_S = 1.0  # A device whose pose differs from its mounting for this time [s] is measured again.
 UPRIGHT = (0.955, 1.06)  # limits of the head height of an upright user, as shares of the standing height
 # maximum speed [m/s] and turn rate [rad/s] of a device and of the head of a standing user
 STILL_M_S, STILL_RAD_S = 0.12, 0.5
 # minimum speed of a walk [m/s], and maximum angle [rad] between the walk and the direction of the headset
 WALKING_M_S, STRAIGHT_RAD = 0.5, 0.35
 LEVEL_RAD = 0.45  # maximum pitch and roll of the headset of an upright user [rad]
-# looser limits for a standing user: head height over standing height, tilt of the head, speed and turn rate of a device
+# limits for a user who bends or moves a little: minimum head height as a share of the standing height, maximum tilt of
+# the headset [rad], maximum speed [m/s] and turn rate [rad/s] of the headset and of a device
 LOOSE_UPRIGHT, LOOSE_LEVEL_RAD, LOOSE_M_S, LOOSE_RAD_S = 0.9, 0.8, 0.35, 1.5
 REPORT_M, REPORT_RAD = 0.004, 0.012  # smaller changes of a device's mounting [m, rad] are not published
 SHIN_M = 0.18  # minimum height above the ankle of a foot tracker that is strapped to the shin [m]

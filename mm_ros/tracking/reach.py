@@ -25,7 +25,8 @@ SPREAD = 0.85  # cosine of the maximum angle between a spread arm and the line t
 # usual length of an arm from shoulder to wrist, and its standard deviation in the CMU database, as shares of the height
 # of the head joint
 PRIOR, PRIOR_SIGMA = UPPER_ARM + FOREARM, 0.025
-# bias and standard deviation of the arm length by reach, and by long and short spans, as shares of the head's height
+# errors of estimated arm lengths as shares of the head height: bias and standard deviation of the estimate from the
+# distance between shoulder and hand, standard deviations of the estimates from a long and from a short arm span
 REACH_BIAS, REACH_SIGMA, SPREAD_SIGMA, SHORT_SPREAD_SIGMA = 0.011, 0.03, 0.012, 0.05
 LONGEST, SHORTEST = 0.42, 0.28  # limits of the length of an arm, as shares of the head joint's height
 
@@ -73,13 +74,13 @@ class ArmReach:
 
     def _span(self, height: float) -> float:
         values, sigmas = [PRIOR], [PRIOR_SIGMA]
-        # A reach below the usual arm length is replaced by the usual one, because then the arms were probably bent.
+        # An arm length below the usual one is replaced by the usual one, because the arms were probably bent.
         values.append(max((float(np.percentile(self._reached, 95)) - PALM) / height - REACH_BIAS, PRIOR))
         sigmas.append(REACH_SIGMA)
         if len(self._spans) >= FEWEST_SPREAD:
             widest = float(np.percentile(self._spans, 90))
             values.append((widest / 2 - PALM) / height - SHOULDER_ASIDE)
-            # A span below the usual one is less exact, because spread arms are often slightly bent or not horizontal.
+            # A short arm span is less exact than a long one, because the arms may be slightly bent or not horizontal.
             sigmas.append(SPREAD_SIGMA if values[-1] > PRIOR else SHORT_SPREAD_SIGMA)
         weights = 1.0 / np.array(sigmas) ** 2
         arm = float(np.clip(weights @ np.array(values) / weights.sum(), SHORTEST, LONGEST))

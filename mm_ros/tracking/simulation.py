@@ -197,7 +197,7 @@ def resample(p: F64, q: F64, rate: float, times: F64) -> tuple[F64, F64]:
     at = np.clip(times * rate, 0, len(p) - 1)
     i = np.minimum(at.astype(int), len(p) - 2)
     u = (at - i)[:, None, None]
-    p, q = _continued(p), _continued(continuous(q))  # one frame is added in front, so frame i has the index i + 1
+    p, q = _continued(p), _continued(continuous(q))  # `_continued` adds a frame in front: frame i has the index i + 1
     out_p = catmull_rom([p[i + k] for k in range(4)], u)
     return out_p, rot.normalize(catmull_rom([q[i + k] for k in range(4)], u))
 
@@ -287,7 +287,7 @@ def look_around(times: F64, amplitude: float, rng: np.random.Generator) -> F64:
 
 
 def _noisy(p: F64, q: F64, v: F64, w: F64, options: Simulation, rng: np.random.Generator) -> tuple[F64, F64, F64, F64]:
-    """Add noise. Velocities get less noise than differences of positions, as from inertial sensors in real devices."""
+    """Add noise. The velocities get less noise than differences of positions would, as in devices with gyroscopes."""
     # The chest tracker and later devices use other random numbers, so that the noise of earlier devices stays equal.
     later = np.random.default_rng([options.seed, 78])
 

@@ -17,7 +17,7 @@ import numpy as np
 from mm_ros.body.types import F64, HEAD_ROLE, LEFT_HAND_ROLE, TRACKED, TrackerFrame
 
 SAMPLE_S = 1 / 30  # time between two samples of the headset's height [s]
-# width of a bin of the distribution [m], lowest height [m] (the origin may be at the head), and number of bins
+# bins of the distribution of head heights: width [m], lowest height [m] (the origin may be at the head), and number
 BIN, LOWEST_BIN, BINS = 0.01, -2.5, 550
 HALFLIFE_S = 150.0  # half-life with which old heights lose weight, so that time on a step or stairs is forgotten
 # A sample of the height counts only if all heights within CALM_S differ by at most CALM_M.
@@ -72,7 +72,7 @@ class HeightDistribution:
 
     def clear(self) -> None:
         self.time, self.walking = np.zeros(BINS), np.zeros(BINS)
-        self.heights = np.zeros(BINS)  # by bin of heights, sum of height × time [m s]
+        self.heights = np.zeros(BINS)  # for each bin of heights: sum of height × time [m s]
         self.reach = 0.0
         self.pause()
 
@@ -130,7 +130,7 @@ class HeightDistribution:
         """
         width = round(CLUSTER / BIN)
         last = int(np.clip((highest - LOWEST_BIN) / BIN, 1, BINS))
-        sums = np.convolve(self.time[:last], np.ones(width + 1), "full")[width:]  # time by first bin of a cluster
+        sums = np.convolve(self.time[:last], np.ones(width + 1), "full")[width:]  # time by lowest bin of a cluster
         walks = np.convolve(self.walking[:last], np.ones(width + 1), "full")[width:]
         lasting = np.flatnonzero(sums >= ENOUGH_S)
         if not len(lasting):

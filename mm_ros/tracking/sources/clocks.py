@@ -8,7 +8,7 @@ from dataclasses import replace
 from mm_ros.body.types import TrackerFrame
 
 EVERY_NS = 1_000_000_000
-CLEARLY_NS = 100_000  # If the difference of the clocks grows by more than this, it is used at once.
+CLEARLY_NS = 100_000  # A clock difference that exceeds the one in use by more than this [ns] replaces it at once.
 
 
 class SteadyShift:

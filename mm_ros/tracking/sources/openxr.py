@@ -105,7 +105,7 @@ class OpenXrSource(Source):
             time.sleep(max(0.0, due - time.monotonic()))
 
     def _put(self, frame: TrackerFrame) -> None:
-        """Keep the newest frame until it is polled; add the re-centring of older frames that were not polled."""
+        """Keep the newest frame until it is polled, with the re-centring of older frames that were not polled."""
         with self._lock:
             if self._latest is not None and not is_identity(self._latest.new_from_old):
                 frame.new_from_old = compose(frame.new_from_old, self._latest.new_from_old)

@@ -62,7 +62,7 @@ class PlayedSource(Source):
         if self._start_ns is None:
             self._start_ns = now_ns
         due = int((now_ns + EARLY_NS - self._start_ns) * 1e-9 * self.rate)
-        if due < self._done - self.rate:  # the simulated clock went back
+        if due < self._done - self.rate:  # A simulated clock was set back by more than a second.
             self._start_ns, self._done, self._epoch = now_ns, -1, self._epoch + 1
             due = 0
         i = self._done + 1 if due - self._done < TOO_OLD_S * self.rate else due

@@ -51,7 +51,7 @@ class SessionSource(Source):
         frames = self._session.frames
         if self._start_ns is None:
             self._start_ns = now_ns
-        if now_ns < self._last_ns - BACK_NS:  # the simulated clock went back
+        if now_ns < self._last_ns - BACK_NS:  # A simulated clock was set back.
             self._begin_again(now_ns)
         self._last_ns = now_ns
         at = frames[0].stamp_ns + now_ns - self._start_ns

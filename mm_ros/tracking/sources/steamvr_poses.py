@@ -114,7 +114,7 @@ class SteamVrPoses:
     def _text(self, i: int, name: int) -> str:
         try:
             text = self._system.getStringTrackedDeviceProperty(i, name)
-        except self._openvr.error_code.TrackedPropertyError:  # the SteamVR device has no such property
+        except self._openvr.error_code.TrackedPropertyError:  # The SteamVR device lacks the property `name`.
             return ""
         return text.decode() if isinstance(text, bytes) else str(text)
 

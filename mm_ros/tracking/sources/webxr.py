@@ -95,7 +95,7 @@ class WebXrSource(Source):
         self.grips = (bool(frame.flags & LEFT_GRIP), bool(frame.flags & RIGHT_GRIP))
         with self._lock:
             if frame.session != self._session:
-                self._session = frame.session  # WebXR gives no transform from the old session's space
+                self._session = frame.session  # WebXR states no transform between the spaces of two sessions.
                 self._epoch += 1
                 self._reset = True
             if frame.reset or frame.moved is not None:
