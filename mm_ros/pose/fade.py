@@ -1,11 +1,11 @@
 """Fade the published pose in after a restart of the pose node, so that the avatar does not leap.
 
 A killed pose node is started again some seconds later, and the user has moved in the meantime. If the new pose is at
-most 1 m (`REACH_M`) from the last published pose, the difference of the two poses becomes an offset that decays to
-zero. The fade moves the whole body rigidly, so that no limb is stretched, and lets the feet slide for about 0.4 s, or
-longer if a joint would otherwise be faster than 5 m/s (`FASTEST`). Head, hands and feet have separate offsets, so that
-after a new calibration they stay on headset, controllers and floor. If the new pose is more than 1 m away, the avatar
-appears at its new place at once, and the field `run` of the pose gets another value.
+most 1 m (`REACH_M`) from the last published pose, the differences of the two poses become offsets that decay to zero:
+of root, hips and joint rotations, and of head, hands and feet in the room. The bones keep their lengths in a fade, and
+the feet slide for about 0.4 s, or longer if a joint would otherwise be faster than 5 m/s (`FASTEST`). The offsets of
+head, hands and feet are separate, so that after a new calibration they stay on headset, controllers and floor. If the
+new pose is more than 1 m away, the avatar appears there at once, and the field `run` of the pose gets another value.
 
 A restarted process is connected to the subscribers of its topics only after some tenths of a second; until then the
 process publishes the last pose of the former process, because a subscriber that joins during the fade would see a leap.
@@ -58,7 +58,7 @@ LONGEST_STEP_S = 0.05  # Maximum time step of a fade; a longer step would end th
 
 
 class FadeIn:
-    """Add to the published pose an offset from the last pose of the former process, which decays to zero."""
+    """Add to the published pose the offsets from the last pose of the former process, which decay to zero."""
 
     def __init__(self, former: AvatarPose | None = None) -> None:
         """Start the fade from `former`, the last pose that another process published before it was killed."""
@@ -124,7 +124,7 @@ class FadeIn:
         self._root[0, :3] = last.root[:3] - pose.root[:3]
         self._root[0, 3] = rot.wrap_angle(rot.yaw_of(last.root[3:]) - rot.yaw_of(pose.root[3:]))
         self._joints = np.zeros((2, len(pose.rotations) + 1, 3))
-        # The offsets are computed for the joints of both poses, because one pose may have fewer finger joints.
+        # The offsets are computed for the joints that both poses have, because one pose may have fewer finger joints.
         both = min(len(last.rotations), len(pose.rotations))
         before, after = (p.rotations[:both].astype(np.float64) for p in (last, pose))
         self._joints[0, :both] = rot.log(rot.multiply(before, rot.inverse(after)))

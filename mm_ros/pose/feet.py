@@ -185,7 +185,7 @@ def decide(
     may_hold = t.lock_on != 0 and guessed >= 1.0
     if feet.locked[side]:
         alone = not _stands(feet, 1 - side)
-        # The foot counts as lifted off the floor if `gone` exceeds 1.
+        # `gone` is the toe's height or speed divided by its limit; above 1, the foot counts as lifted off the floor.
         gone = max(height / LIFT_HEIGHT, math.hypot(pace[0], pace[1]) / LIFT_SPEED)
         feet.over[side] = 0.0 if contact or (alone and gone <= 1.0) else feet.over[side] + dt
         # A short loss of contact does not release the foot, because a foot that is released before its toe leaves the
@@ -254,7 +254,7 @@ def lock(feet: Any, t: Any, side: int, target: Row, target_yaw: float, ground: f
     feet.turn[side, 0], feet.turn[side, 1] = -run_out * turn_rate, turn_rate
     feet.locked[side] = 1
     feet.leaving[side] = 0.0
-    # The separate lift is set to 0 at a lock, because the offset from the locked place already contains this height.
+    # The lift of a swinging foot is set to 0 at a lock, because the offset from the locked place already contains it.
     feet.clear[side, 0], feet.clear[side, 1] = 0.0, 0.0
     feet.flight[side] = 0.0
 

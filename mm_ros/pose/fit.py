@@ -40,7 +40,7 @@ CHEST_M, CHEST_RAD = 0.03, 0.12
 # The hips move toward a tracked foot if the distance from hip to foot exceeds `LEG_SHARE` times the leg's length.
 LEG_M, LEG_SHARE = 0.006, 0.985
 KNEE_M = 0.03
-SHIFT_M, TURN_RAD, BEND_RAD = 0.12, 0.35, 0.5  # Standard deviations of hip shift, hip turn and spine bend.
+SHIFT_M, TURN_RAD, BEND_RAD = 0.12, 0.35, 0.5  # Expected hip shift, hip turn and spine bend (standard deviations).
 
 
 @njit

@@ -125,6 +125,6 @@ def offset_between(from_q: Row, from_w: Row, to_q: Row, to_w: Row) -> tuple[Vec,
     d = quat.mul_inv(from_q, to_q)
     x = quat.log(d)
     n = quat.norm(x)
-    if n > 0.95 * math.pi:  # At the angle π, the rate of the rotation vector would jump.
+    if n > 0.95 * math.pi:  # Near the angle π the rotation vector can jump, so its rate is set to 0.
         return x, (0.0, 0.0, 0.0)
     return x, quat.rate_of_log(x, quat.sub(from_w, quat.rotate(d, to_w)))

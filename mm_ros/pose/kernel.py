@@ -79,13 +79,13 @@ class Hold(NamedTuple):
     rotations: F64  # (R, 4)
     gap: Offsets  # (2 R rows) decaying offsets of the R positions and R rotations after a tracker is found again
     trunk: F64  # (2, 3) shift of the shoulders and twist of the spine toward hands that the arms do not reach
-    calm: F64  # (R, 4, 3) filters of the body trackers: position, velocity, (1 when ready, 0, 0), angular velocity
+    calm: F64  # (R, 4, 3) filters of the body trackers: position, velocity, (1 if set, 0, 0), angular velocity
     calm_rotations: F64  # (R, 4)
     body_positions: F64  # (R, 3) joint positions in the room that the body trackers measure
     body_rotations: F64  # (R, 4)
     body_weights: F64  # (R,)
     head: F64  # (4,) target position of the head joint, and the weight of this target
-    hips: F64  # (3, 3) rows: shift of the hips toward the head, rate of the shift, (1 when ready, added lean [rad], 0)
+    hips: F64  # (3, 3) rows: shift of the hips toward the head, rate of the shift, (1 if set, added lean [rad], 0)
 
 
 class User(NamedTuple):
@@ -421,8 +421,8 @@ def post_step(
 
 @njit
 def _least(a: float, b: float) -> float:
-    """Return the value between `a` and `b` that is nearest to 0. The feet are shifted by this value when the trunk
-    bends, because bending on the spot moves the hips backward, but not the feet."""
+    """Return the value between `a` and `b` that is nearest to 0. If `a` and `b` are the shifts of the hips with and
+    without the bend of the trunk, the feet move by this value: bending moves the hips backward, but not the feet."""
     return 0.0 if a * b <= 0.0 else (a if abs(a) < abs(b) else b)
 
 

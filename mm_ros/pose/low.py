@@ -41,7 +41,7 @@ FEET_HALFLIFE_S, FEET_SLACK_M = 0.2, 0.05
 HIPS_SHARE = 0.5
 # Heights of the knee and of the ankle above the floor of a user who kneels or lies [m].
 KNEE_ON_FLOOR, KNEELING_ANKLE, LYING_ANKLE = 0.06, 0.085, 0.10
-KNEELING_PITCH, PRONE_PITCH, SUPINE_PITCH = 1.35, 1.2, -1.2  # Pitch of a foot [rad], positive if the toes point down.
+KNEELING_PITCH, PRONE_PITCH, SUPINE_PITCH = 1.35, 1.2, -1.2  # Foot pitch in each posture [rad], above 0 with toes down.
 LEG_M = 0.82  # Leg length [m] of a person whose knee and ankle have the heights `KNEE_ON_FLOOR` to `LYING_ANKLE`.
 TURNED_OVER = 3.0  # Factor by which the legs of a lying user turn over faster than the trunk.
 

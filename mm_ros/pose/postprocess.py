@@ -201,7 +201,7 @@ class PostStage:
         self._feet.heading[:, 0] += yaw
         self._feet.desired_yaw[:] += yaw
         self._low.forget_place()
-        self._hold.calm[:, 2, 0] = 0.0  # The value 0 restarts the tremor filters of the body trackers.
+        self._hold.calm[:, 2, 0] = 0.0  # A 0 here restarts the tremor filter of a body tracker in the next step.
         root = self._source.root
         root[0, :3] = rot.rotate(q, root[0, :3]) + new_from_old[:3]
         root[0, 3] += yaw
@@ -247,8 +247,8 @@ class PostStage:
     def _lift(self, headset: F64, rotation: F64, dt: float) -> float:
         """Return the difference [m] between the head height of the skeleton and the usual head height of a seated user.
 
-        The estimated usual height rises fast, because the user may sit up, and falls slowly, because the user may only
-        bend over a desk.
+        The estimate of the usual head height rises fast, because the user may sit up, and falls slowly, because the
+        user may only bend over a desk.
         """
         head, _ = wear(headset, rotation, self._devices[HEAD_ROLE])
         if self._sitting is None:

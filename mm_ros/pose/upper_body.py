@@ -34,7 +34,7 @@ from mm_ros.maths.springs import damping_share
 
 TORSO_STOP = LEFT_SHOULDER  # The joints from the spine to the head have indices below `TORSO_STOP`.
 
-NECK_SHARE = 0.4  # Share of the head's turn relative to the played motion that the neck takes.
+NECK_SHARE = 0.4  # Share of the neck in the turn of the head relative to the played motion.
 # The spine twists if the head turns by more than `COMFORTABLE_TURN` [rad] relative to the played motion.
 COMFORTABLE_TURN = 0.9
 # The spine takes `SPINE_TURN_SHARE` of the head's turn beyond `COMFORTABLE_TURN`, and turns by at most
@@ -64,7 +64,7 @@ TRUNK_START = 0.94  # The trunk moves toward a hand that is farther away than `T
 TRUNK_TWIST_LIMIT, TRUNK_SHIFT_LIMIT = 0.2, 0.05
 # Half-lives of the trunk's motion toward a hand that the arm does not reach, and of the trunk's return.
 TRUNK_HALFLIFE_S, TRUNK_RETURN_S = 0.06, 0.4
-# Toward a low hand, the shoulder moves down by `CLAVICLE_DOWN` of its motion up toward a high hand.
+# Motion of the shoulder down toward a low hand, divided by its motion up toward a high hand.
 CLAVICLE_DOWN = 0.55
 FOREARM_TWIST_LIMIT = 1.5  # Maximum twist of the forearm in both directions [rad].
 # Maximum angles of the wrist: `WRIST_BEND_LIMIT` toward the palm or the back of the hand, `WRIST_SIDE_LIMIT` toward the
@@ -82,8 +82,8 @@ def place_head(
     """Move hips, spine, neck and head so that the head reaches its target, and return the shift of the hips.
 
     The hips follow a filtered target, and the spine bends by about one degree to follow fast motion of the head.
-    `track` is the state of the filter on the hips, and `trunk` is the motion of the trunk toward hands
-    (`follow_hands`). `leaning` is the share of the lean toward the headset that is applied.
+    `track` is the state of the tremor filter of the hips (`follow_calmly`), and `trunk` is the motion of shoulders and
+    spine toward hands out of reach (`follow_hands`). `leaning` is the applied share of the lean toward the headset.
     """
     matched_neck = quat.get4(body.room_rotations, NECK)
     matched_head = quat.get4(body.room_rotations, HEAD)
@@ -105,7 +105,7 @@ def place_head(
         missing = _turn_head(body, neck, goal, target)
         _lean(body, missing, upright, lean_limit)
     _turn_head(body, neck, goal, target)
-    if leaning < 1.0:  # If the trunk is far from upright, its lean has also changed the height of the head.
+    if leaning < 1.0:  # The lean of the trunk has also changed the height of the head, which is corrected here.
         missing = _turn_head(body, neck, goal, target)
         hips = quat.get3(body.room_positions, HIPS)
         rise = min(max(missing[2], -HEIGHT_CORRECTION), HEIGHT_CORRECTION)
@@ -181,7 +181,7 @@ def follow_calmly(track: Any, goal: Row, dt: float) -> Vec:
             track[2, 0] = 1.0
         return quat.get3(track, 0)
     for k in range(3):
-        # The height of the hips has a shorter half-life, because the spine cannot compensate for an error in height.
+        # The height of the hips follows with a shorter half-life, because the spine cannot compensate for its error.
         memory = 0.5 ** (dt / (HIPS_HALFLIFE_S if k < 2 else HIPS_HEIGHT_HALFLIFE_S))
         x = track[0, k] + track[1, k] * dt
         lacking = goal[k] - x
@@ -236,7 +236,7 @@ def straighten(body: Any, feet: Any, lengths: Any, head: float, standing: float)
         return
     size = quat.norm(quat.sub(quat.get3(body.room_positions, NECK), quat.get3(body.room_positions, HIPS)))
     wanted = min(line[2] + lacking / size, UPRIGHT)
-    # The line from hips to neck turns by two thirds of the spine's rotation, because three joints share the rotation.
+    # Spine, chest and upper chest share the rotation, so the line from hips to neck turns by only two thirds of it.
     angle = 1.5 * (math.acos(max(line[2], -1.0)) - math.acos(wanted))
     axis = quat.unit(quat.cross(line, (0.0, 0.0, 1.0)), (0.0, -1.0, 0.0))
     bend_spine(body, quat.about(axis, min(angle, STRAIGHTENED)))
@@ -320,7 +320,7 @@ def place_hand(
             break
         if step % 8 == 7:  # The next iteration starts from the hand rotation that the wrist allows.
             asked = got
-        wrist = quat.mix(wrist, wrist_again, 0.6)  # Larger steps would cause an oscillation at the limits of the wrist.
+        wrist = quat.mix(wrist, wrist_again, 0.6)  # With full steps, the wrist would oscillate at its limits.
     if weight < 1.0:
         quat.put4(body.rotations, clavicle, quat.slerp(old_clavicle, quat.get4(body.rotations, clavicle), weight))
         quat.put4(body.rotations, upper, quat.slerp(old_upper, quat.get4(body.rotations, upper), weight))
