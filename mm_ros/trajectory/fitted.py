@@ -21,13 +21,13 @@ LEAN_HALFLIFE_S = 0.15  # half-life of the smoothed lean, which removes the bobb
 LEARNING_HALFLIFE_S = 0.2
 # minimum bend at which a correction of the bend is learned, as a share of the standing head height
 LEARNS_BENT = 0.05
-# maximum bend at which the learned correction of the bend is forgotten, because the user may bend differently later
+# At smaller bends, the learned correction is gradually forgotten, because the user may bend differently the next time.
 UPRIGHT_AGAIN_BELOW = 0.03
 # minimum forward speed [m/s] and turn rate [rad/s] at which a correction of the bend is learned
 LEARNS_SPEED, LEARNS_TURN = 0.3, 0.3
-LEARNS_TURN_AT_MOST = 3.0  # maximum turn rate [rad/s] in learning the correction; faster turns are reduced to it
+LEARNS_TURN_AT_MOST = 3.0  # The correction of the bend is learned as if faster turns had this rate [rad/s].
 DOUBT = 0.06  # amount of data [m² rad²/s] at which half of the learned correction of the bend is applied
-# half-lives of the data from which a correction of the bend is learned: while the user walks bent, and upright
+# half-lives [s] with which old data lose their weight in the learned correction: for a bent user, for an upright user
 EVIDENCE_HALFLIFE_S, UPRIGHT_HALFLIFE_S = 60.0, 10.0
 FOLLOW_HALFLIFE_S = 1.0  # half-life [s] with which the applied correction of the bend follows the learned one
 LARGEST_CHANGE = 0.8  # maximum learned correction of the user's bend / estimated bend

@@ -43,9 +43,9 @@ class PathSettings(Settings):
                 "the entry of `pauses` is 0 or missing."
     )
     headings: bool = setting(
-        False, "The character faces as the poses of the path are oriented instead of along the path."
+        False, "If true, the character faces in the directions of the path's poses; if false, it faces along the path."
     )
-    loop: bool = setting(False, "The character walks from the last key point to the first one, without end.")
+    loop: bool = setting(False, "If true, the character walks from the last key point to the first, without end.")
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class PathStage:
         way = goal - here
         long = float(np.linalg.norm(way))
         course = before if long < JOINS_M else math.atan2(way[1], way[0])
-        turns = here + way * np.array([[0.15], [0.7]])  # the character faces along the path between these points
+        turns = here + way * np.array([[0.15], [0.7]])  # Between these two points, the character faces along its path.
         self._keep(np.vstack([here, turns, goal]), np.array([before, course, course, yaw]))
 
     def append(self, point: Any) -> None:
