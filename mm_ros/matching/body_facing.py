@@ -92,7 +92,7 @@ def left_of_body(positions: Any, rotations: Any) -> Vec:
 
 @njit
 def _arm(positions: Any, rotations: Any, stride: int) -> Vec:
-    """Return the position of an upper arm in the axes of the upper chest."""
+    """Return the position of the left or right upper-arm joint in the axes of the upper chest."""
     shoulder = LEFT_SHOULDER + stride
     upper_arm = quat.rotate(quat.get4(rotations, shoulder), quat.get3(positions, LEFT_UPPER_ARM + stride))
     return quat.add(quat.get3(positions, shoulder), upper_arm)

@@ -98,7 +98,7 @@ class LearnedModel:
     def _run(self, outputs: list[str]) -> list[Any]:
         try:
             found: list[Any] = self._session.run(outputs, {"state": self._state, "query": self._query}, self._options)
-        except Exception as error:  # onnxruntime has no public exception classes.
+        except Exception as error:  # `Exception`, because onnxruntime has no public exception classes.
             raise MmRosError(f"{self.path} cannot be run: {str(error).splitlines()[0][:200]}") from error
         for name, values in zip(outputs, found, strict=True):
             if values.shape != self._shapes[name] or values.dtype != np.float32:

@@ -16,8 +16,7 @@ from mm_ros.maths.jit import njit
 def desired_tempo(own: F64, root: F64, desired: Trajectory, limit: float) -> float:
     """Return the playback speed relative to the speed of the clip, between 1 - `limit` and 1 + `limit`.
 
-    `own` is the velocity of the clip's root (forward, left, turn), and `root` is x, y and yaw of the avatar's root in
-    the room.
+    `own` is the velocity of the clip's root (forward, left, turn), and `root` is x, y, yaw of the avatar in the room.
     """
     return _tempo(own, root, desired.position, desired.yaw, limit)
 

@@ -27,7 +27,8 @@ from mm_ros.maths.quat import Row
 from mm_ros.motion.database import MotionDatabase
 from mm_ros.search import ANY_FRAME, Mask
 
-ASKED_AGAIN, LONGEST_STEP = 4, 4.0  # most further runs of the projector network per query, and first step to the query
+# maximum number of additional runs of the projector network per query, and factor on the first step toward the query
+ASKED_AGAIN, LONGEST_STEP = 4, 4.0
 MOST_FRAMES = 60  # Maximum number of frames by which the learned engine advances in one step.
 
 
@@ -199,7 +200,7 @@ class LearnedSource:
     def _returns_to_band(self, found: F32, heights: tuple[float, float]) -> bool:
         """Return whether the body is outside the range of head heights, and the state `found` is nearer to this range.
 
-        The state `found` is then accepted at any cost, because the stepper network ignores the range of heights.
+        If the function returns true, `found` is accepted at any cost, because the stepper network ignores the range.
         """
         i = int(self.fraction >= 0.5)
         out = self._outside(self._joints[0][i], self._joints[1][i], heights)

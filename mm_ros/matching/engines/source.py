@@ -192,7 +192,7 @@ class SearchSource:
             return True
         ratio = float(self.database.head_height_ratio[current])
         if ask.heights != ANY_HEIGHT and ask.heights[0] + fitted.BAND_EDGE < ratio < ask.heights[1] - fitted.BAND_EDGE:
-            # The height of the head fits the height band, but the frame's posture differs, such as bending on tiptoe.
+            # The head height fits the band, but the frame has the tag of another band, as for a bent person on tiptoe.
             return False
         near = abs(ratio - ask.height_ratio) < fitted.BAND_LEEWAY
         return near and self._out_of_band_s < ask.band_grace_s and self._fits(ask.tags, current)

@@ -148,7 +148,7 @@ class Training:
                 self.networks["stepper"].begin(self.states, data.starts_of_windows(2))
             return StepperTask(data, self.states, self.networks["stepper"], o.stepper_batch, o.seed)
         asking = QuerySampler(data, self.weights, o.seed)
-        # Limit the queries to the number that a short training uses.
+        # A short training needs fewer than `o.pool` queries.
         pool = min(o.pool, -(-o.projector_steps * o.projector_batch // o.visits))
         task = ProjectorTask(asking, self.states, self.networks["projector"], o.projector_batch, o.seed, pool, o.visits)
         if fresh:
