@@ -26,7 +26,7 @@ FINE = (
     ("crouch", 0.735, 0.0), ("deep_bend", 0.78, 0.0), ("low_bend", 0.825, 0.0), ("medium_bend", 0.87, 0.0), *_UPPER,
 )  # fmt: skip
 STRAIGHT = ("upright", "tip_toe")
-# A person counts as bent if the torso is tilted by more; the tilt is below 15° in 95 % of the upright CMU frames.
+# A person counts as bent if the torso tilts by more than this; it tilts by less than 15° in 95 % of upright CMU frames.
 BENT_TORSO = np.radians(25)
 # Frames up to 0.5 s before the person bends also count as bent, because playback would continue to the bent pose.
 BEND_LEAD_S = 0.5
@@ -78,7 +78,7 @@ def _valley(ratios: F64, limit: float, far: float, fewest: int) -> float:
         return limit
     smooth[~inside] = np.inf
     lowest = np.flatnonzero(smooth == smooth.min())
-    best = lowest[np.argmin(np.abs(lowest - 10))]  # the limit with the fewest frames that is nearest to the usual limit
+    best = lowest[np.argmin(np.abs(lowest - 10))]  # of equally good limits, the one nearest to the usual limit
     return round(float((edges[best] + edges[best + 1]) / 2), 4)
 
 

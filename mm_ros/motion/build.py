@@ -84,7 +84,7 @@ def build_database(
 
 
 def reference_skeleton(skeletons: Sequence[Skeleton], symmetric: bool = False) -> Skeleton:
-    """Return a skeleton with the median bone lengths of all recorded people, whose toes are on the floor at rest."""
+    """Return a skeleton with the median bone lengths of all recorded people, whose rest pose has toes on the floor."""
     distinct = {s.hash: s for s in skeletons}
     counts = sorted({len(s) for s in skeletons})
     if len(counts) > 1:

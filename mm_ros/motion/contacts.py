@@ -25,7 +25,7 @@ class ContactSettings(Settings):
     )
     height: float = setting(
         0.06,
-        "Maximum height of toes in contact, above their height at rest; larger values prolong foot contacts.",
+        "Maximum height of toes in contact, above their height in the rest pose; larger values prolong foot contacts.",
         "m",
         0.0,
         1.0,

@@ -14,10 +14,11 @@ from mm_ros.motion.kinds import root_motion
 
 Array = Any
 HIGH_LEG, LYING = EXTREME_TAGS = ("high_leg", "lying")
-LIFTED_M = 0.25  # a leg is lifted high if its ankle is more than this height [m] above its height at rest
-LIFT_OF_SPEED = 0.12  # increase of the height limit `LIFTED_M` per root speed above `SLOW` [m per m/s], for runners
-SLOW, LEG_M = 0.5, 0.82  # `LIFTED_M` is for root speeds up to `SLOW` [m/s] and for legs of length `LEG_M` [m]
-# A person lies if the hips are below this share of their height at rest, and the trunk is tilted by a larger angle.
+LIFTED_M = 0.25  # A leg is lifted high if its ankle is more than this above its height in the rest pose [m].
+LIFT_OF_SPEED = 0.12  # increase of the limit `LIFTED_M` per root speed above `SLOW` [m per m/s], for runners
+SLOW, LEG_M = 0.5, 0.82  # root speed [m/s] above which the limit rises; leg length [m] to which limit and speed refer
+# A person lies if the hips are below `LYING_HIPS` of their height in the rest pose, and the trunk tilts by more than
+# `LYING_TORSO` [rad].
 LYING_HIPS, LYING_TORSO = 0.35, np.radians(50)
 # The tags also include the 0.4 s before an extreme posture, in which playback could continue to the posture before the
 # next search, and the 0.1 s after it.

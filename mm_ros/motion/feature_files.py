@@ -89,7 +89,7 @@ def _function(path: Path, feature: Feature) -> FeatureFunction:
     spec = importlib.util.spec_from_file_location(f"mm_ros_features.{module}", source)
     assert spec is not None and spec.loader is not None
     loaded = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = loaded  # Python's dataclasses look up their module in `sys.modules`
+    sys.modules[spec.name] = loaded  # Dataclasses in the file need their module in `sys.modules`.
     try:
         spec.loader.exec_module(loaded)
     except Exception as error:

@@ -26,7 +26,7 @@ KINDS = {
     DIRECTION: Kind(2, trajectory=True),
     VELOCITY: Kind(2, trajectory=True, length=True),
     "joint_position": Kind(3, length=True),
-    "joint_direction": Kind(3),  # direction to which the x axis of the joint points
+    "joint_direction": Kind(3),  # direction of the x axis of the joint
     "joint_velocity": Kind(3, length=True),
     "function": Kind(1),
 }

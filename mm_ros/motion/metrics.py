@@ -49,7 +49,7 @@ __all__ = [
 Array = Any
 
 STANDING_SPEED = 0.1  # speed [m/s] below which a user stands
-MOVING_SPEED = 0.4  # a start counts if the user is at least this fast [m/s] after it, a stop if before it
+MOVING_SPEED = 0.4  # minimum speed [m/s] of the user after a start or before a stop
 MIN_STAND_S = 0.3  # minimum time [s] for which the user stands before a start or after a stop
 EVENT_S = 1.5  # maximum duration [s] of a start or stop
 

@@ -28,7 +28,7 @@ TOES = (LEFT_TOES, RIGHT_TOES)
 FEET = (LEFT_FOOT, RIGHT_FOOT)
 SHORTEST_STANCE_S = 0.15  # minimum duration [s] of a foot contact that counts as a stance
 SKATE_HEIGHT, SKATE_SPEED = 0.04, 0.15  # a foot skates if its toe is lower [m] and faster [m/s] than these limits
-# A pop is a joint acceleration above 1.5 times the acceleration limit. Several pops within 0.2 s count as one pop.
+# A pop is a joint acceleration above `POP_MARGIN` times the limit of the motion data; pops within 0.2 s count as one.
 POP_MARGIN, POP_TOGETHER_S = 1.5, 0.2
 # Joints whose pops are not counted, because trackers determine head and hands, and the root is not part of the body.
 ON_TRACKERS = (ROOT, HEAD, LEFT_HAND, RIGHT_HAND)

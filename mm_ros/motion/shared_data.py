@@ -124,7 +124,7 @@ def _too_big(path: Path, most: int) -> MmRosError:
 def _extract_zip(path: Path, folder: Path, most: int) -> None:
     with zipfile.ZipFile(path) as archive:
         entries = [e for e in archive.infolist() if not e.is_dir() and _wanted(e.filename)]
-        total = sum(e.file_size for e in entries)  # declared size, beyond which `zipfile` does not read
+        total = sum(e.file_size for e in entries)  # declared total size; `zipfile` reads no more than this
         if total > most or len(entries) > MOST_FILES:
             raise _too_big(path, most)
         if total > shutil.disk_usage(folder).free:

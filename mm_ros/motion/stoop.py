@@ -89,7 +89,7 @@ def stooped(clip: Clip, ratio: float) -> Clip:
     positions, rotations = clip.positions.astype(np.float64), clip.rotations.astype(np.float64)
     positions[:, 0, :2] += moves[:, :2]
     positions[:, HIPS, 2] += moves[:, 2]
-    own = slice(HIPS, len(NAMES))  # fingers keep their rotations relative to their parents
+    own = slice(HIPS, len(NAMES))  # without the fingers, which turn with the hand
     rotations[:, own] = rot.normalize(rot.multiply(rot.inverse(turned[:, clip.skeleton.parents[own]]), turned[:, own]))
     bent = replace(clip, positions=positions.astype(np.float32), rotations=rotations.astype(np.float32))
     out = with_toes_at(bent, upright[0][:, list(TOES)])

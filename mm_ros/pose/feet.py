@@ -28,8 +28,7 @@ STRETCH_ZONE = 0.06
 SHORTEST_ZONE = 0.027  # Value [m] instead of `STRETCH_ZONE` if the played motion stretches the leg.
 SHARPEST_KNEE = 2.7  # Maximum bend of the knee [rad].
 KNEE_HEIGHT = 0.07  # Minimum height of the knee joint above the floor, as a share of the leg's length.
-# A tracked knee determines the plane of the leg fully if it is at least `BENT_KNEE` [m] from the line from hip to
-# ankle.
+# A tracked knee fully determines the plane of the leg if its distance from the hip-ankle line is `BENT_KNEE` [m].
 BENT_KNEE = 0.08
 # A toe that is more than `LOCK_HEIGHT` [m] above its rest height is not locked, even if contact is reported.
 # `LOCK_HEIGHT` also applies to a toe that hangs in the air because the leg is too short for the height of the hips.
@@ -38,8 +37,7 @@ LOCK_HEIGHT = 0.06
 RELOCK_COOLDOWN_S = 0.12
 TOE_TIP = 0.07  # Distance from the toe joint to the tip of the toes [m].
 HEEL_RAISE_LIMIT, STEEPEST_FOOT = 0.9, 1.1  # Maximum angles of the raised heel and of the foot's pitch [rad].
-# The heel rises ever more slowly within `HEEL_RAISE_ZONE` [rad] of its limit, because an abrupt stop would jerk the
-# ankle.
+# The heel rises ever more slowly within `HEEL_RAISE_ZONE` [rad] of its limit, so that the ankle does not stop abruptly.
 HEEL_RAISE_ZONE = 0.3
 UNREACHABLE = 0.005  # A locked foot is released when its toe is more than `UNREACHABLE` [m] from the locked place.
 # A foot that does not reach its locked place makes a corrective step only if its target is nearer to the hip than the

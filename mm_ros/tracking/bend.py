@@ -20,8 +20,7 @@ from mm_ros.maths.jit import njit
 from mm_ros.maths.quat import Vec
 from mm_ros.maths.springs import damp
 
-# Lengths and heights in this module are shares of the standing height, which is the height of the head joint of the
-# standing user.
+# Lengths and heights in this module are shares of the standing height: the height of a standing user's head joint.
 HIPS_TO_HEAD = 0.40  # length from the hips to the head joint, as a share of the standing height
 BENT_FROM = 0.035  # A drop of the head up to this does not count as bending, because the head also drops in a walk.
 SOFT = 0.04  # If the head drops by `SOFT`, half of the drop counts as bending; of a deeper drop, a larger share counts.
@@ -33,11 +32,11 @@ LARGEST_DROP = 0.9  # maximum drop of the head that the estimate uses, as a shar
 # half of the weight in the fit (benchmarks/2026-11-pose.md). People nod and hold things, so the fit adds noise with a
 # standard deviation of 0.2 rad to the pitch, and of 0.08 of the standing height to the positions of the hands.
 WEIGHTS = (-0.25, 3.87, -5.91, -2.63, -8.21, 1.62, 8.77, -4.38)
-# ranges of the function's inputs in the fit: pitch of the head [rad], hands forward of and above the head, drop
+# The inputs of the logistic function are limited to these ranges: head pitch [rad], hands forward and above, drop.
 PITCH, FORWARD, ABOVE, DROP = (-1.0, 1.3), (-0.3, 0.6), (-0.7, 0.3), (0.0, 0.6)
 # usual position of the hands of a bent person, forward of and above the head, as shares of the standing height
 NEUTRAL = (0.0, -0.32)
-# half-lives [s] of the average of the head pitch and of the hand position, and of its return to NEUTRAL without hands
+# half-lives [s] with which averages follow head pitch and hands, and with which that of the hands returns to NEUTRAL
 PITCH_HALFLIFE_S, HANDS_HALFLIFE_S, UNSEEN_HALFLIFE_S = 0.12, 0.2, 1.0
 # A user whose head pitch [rad] and head height are below these limits lies on the back: the head looks up and is low.
 ON_THE_BACK_PITCH, ON_THE_BACK_RATIO = -0.35, 0.55
@@ -50,7 +49,7 @@ LOWEST_SEAT, HIGHEST_SEAT, STOOD_UP = 0.55, 0.78, 0.86
 UPRIGHT, SEAT_BEHIND_M = 0.93, 0.08
 CALM_SPEED, CALM_S, SPEED_HALFLIFE_S, SEATED_HALFLIFE_S = 0.2, 1.5, 0.15, 0.2  # m/s, s
 SEATED_PITCH = 0.7  # maximum downward pitch of the head of a seated person [rad]
-LEFT_SEAT_M = 0.45  # a seated user whose head moves farther than this [m] has left the seat
+LEFT_SEAT_M = 0.45  # A user whose head is farther than this from the seat [m] is not seated.
 SEATED_COSINE = 0.985  # cosine of the usual angle between a seated person's trunk and the vertical
 
 

@@ -120,7 +120,7 @@ UNKNOWN_SIGMA, SEATED_SIGMA, STILL_SIGMA = 0.10, 0.08, 0.01
 SOURCE_FLOOR_SIGMA, MEASURED_FLOOR_SIGMA, SPAN_SIGMA, REACH_SPAN_SIGMA = 0.03, 0.01, 0.03, 0.08
 # If a new height differs by less than REFINED [m], the old one is kept, so that the avatar's skeleton rarely changes.
 REFINED = 0.02
-ANOTHER = 0.05  # A standing height that differs by more than this after a gap is another person's [m].
+ANOTHER = 0.05  # After the headset was lost, a height that differs by more than this [m] is another person's.
 SEATED_S, LOWEST_SEATED = 4.0, 0.9  # minimum time [s] and headset height [m] after which a user counts as seated
 ANOTHER_S = 4.0  # After a change of the user, the new height is used only after standing for this time [s].
 
@@ -418,8 +418,7 @@ class Calibrator:
             self.current = replace(now, arm_span=span, arm_span_sigma=REACH_SPAN_SIGMA)
 
     def _floor(self, frame: TrackerFrame) -> None:
-        """Measure the height of the floor by a controller that lies on it, and lower the floor if a controller is below
-        the floor."""
+        """Measure the floor's height by a controller that lies on it; lower a floor that is above a controller."""
         t = frame.stamp_ns * 1e-9
         for role in (LEFT_HAND_ROLE, RIGHT_HAND_ROLE):
             p = frame.positions[role]

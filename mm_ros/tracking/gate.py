@@ -144,7 +144,7 @@ class Devices(NamedTuple):
 KNOWN, BRIDGED, ACCEPTED, STATE, REPEATS, FROZEN, RAW_NS, CHANGED_NS, GOOD_NS, SAMPLED_NS, OTHER_NS, IN_USE = range(12)
 HELD, ZERO_NS, COUNTS = 12, 14, 16  # first column of both motions' sample counts and start stamps; number of columns
 REASONS = ("flag", "zero", "frozen", "reach", "jump")
-FLAG, ZEROED, FROZEN_POSE, REACH, JUMP = range(1, 6)  # reasons for which a sample of a device is refused, or 0
+FLAG, ZEROED, FROZEN_POSE, REACH, JUMP = range(1, 6)  # reasons for which a sample is refused; 0: accepted
 
 
 def make_devices() -> Devices:

@@ -1,7 +1,6 @@
 """The tracking stages after a tracker source: gate, hand poses, calibration, room, and mountings of body trackers.
 
-The node `tracker_bridge` applies the stages to live frames, and the function `live_frames` applies them to recorded
-frames.
+The node `tracker_bridge` applies the stages to live frames, and the function `live_frames` to recorded frames.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ LEVEL_RAD = 0.45  # maximum pitch and roll of the headset of an upright user [ra
 # limits for a user who bends or moves a little: minimum head height as a share of the standing height, maximum tilt of
 # the headset [rad], maximum speed [m/s] and turn rate [rad/s] of the headset and of a device
 LOOSE_UPRIGHT, LOOSE_LEVEL_RAD, LOOSE_M_S, LOOSE_RAD_S = 0.9, 0.8, 0.35, 1.5
-REPORT_M, REPORT_RAD = 0.004, 0.012  # smaller changes of a device's mounting [m, rad] are not published
+REPORT_M, REPORT_RAD = 0.004, 0.012  # Changes of a device's mounting by less than this [m, rad] are not published.
 SHIN_M = 0.18  # minimum height above the ankle of a foot tracker that is strapped to the shin [m]
 # maximum distance of a device from the joint that carries it [m]
 FARTHEST_M: dict[int, float] = {
@@ -142,8 +142,7 @@ class MountingStage:
         self.set_calibration(calibration or Calibration())
 
     def set_calibration(self, calibration: Calibration) -> Calibration:
-        """Use `calibration` and its mountings from now on, and return it with all mountings that were measured so
-        far."""
+        """Use `calibration` and its mountings from now on; return it with all mountings that are measured so far."""
         for name, pose in calibration.mountings.items():
             known = self._mountings[ROLES.index(name)]
             if known.weight == 0.0:

@@ -31,7 +31,7 @@ MOST_BYTES = 2_000_000_000  # maximum size of a BVH file in bytes, about four ho
 MOST = 1e9  # maximum length or angle in a BVH file, because squares of larger numbers may overflow
 DEEPEST, MOST_JOINTS = 200, 5000  # maximum numbers of joints in one chain of a skeleton and in the whole skeleton
 _LOOKED_AT = 100  # approximate number of frames that decide whether positions are in the axes of the room
-# Common frame rates [Hz], the most common one first. A rounded frame time means the first of these rates that fits.
+# Common frame rates [Hz], the most common one first. The reader takes the first rate that a rounded frame time fits.
 USUAL_RATES = (120, 60, 30, 100, 240, 90, 72, 50, 25, 24, 48, 200, 180, 150, 15, 20, 40, 80, 250, 300, 10)
 
 

@@ -21,7 +21,7 @@ from mm_ros.maths import rotations as rot
 from mm_ros.maths.signals import cubic, odd_window, savitzky_golay, spherical
 
 Array = Any
-# Maximum number of frames of a resampled clip: 2.8 hours at 60 Hz. A longer clip probably states a wrong frame rate.
+# Maximum number of frames of a resampled clip, 2.8 hours at 60 Hz; longer clips probably come from a wrong frame rate.
 MOST_FRAMES = 600_000
 
 MIRRORED = "_mirrored"  # suffix of the names of mirrored clips

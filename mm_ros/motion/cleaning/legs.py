@@ -17,8 +17,8 @@ from mm_ros.motion.metrics_feet import skating
 
 Array = Any
 _LEGS = [HIPS, *range(LEFT_UPPER_LEG, RIGHT_TOES + 1)]
-# Maximum distance from hip to ankle, as a share of the leg's length. A straight leg would not define the direction of
-# the knee.
+# Maximum distance from hip to ankle, as a share of the leg's length. In a straight leg, the direction in which the knee
+# points would be undefined.
 _REACH = 0.9995
 
 SHORTEST_FOOT = 1e-4  # minimum distance [m] from ankle to toe joint for which the heel can be lifted

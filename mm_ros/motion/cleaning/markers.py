@@ -42,8 +42,8 @@ from mm_ros.maths.signals import continuous
 
 Array = Any
 
-FARTHEST_ANKLE = 1.4  # maximum plausible rotation [rad] of an ankle from its pose at rest
-FASTEST_ANKLE = 15.0  # the frame next to one with a wrong ankle is wrong, too, if the ankle rotates faster [rad/s]
+FARTHEST_ANKLE = 1.4  # maximum plausible rotation [rad] of an ankle from the rest pose
+FASTEST_ANKLE = 15.0  # ankle rotation [rad/s] above which a frame beside one with a wrong ankle is wrong, too
 LONGEST_MISTAKE_S = 0.35  # maximum duration [s] of an ankle error that is repaired by interpolation
 
 UPSIDE_DOWN = -0.7  # cosine of the roll of a foot below which its sole points up
@@ -75,8 +75,8 @@ def mended(clip: Clip) -> Clip:
             for joint in joints:
                 q[first:stop, joint] = _bridge(q[:, joint], first, stop)
     changed[:, 1:] |= changed[:, parents[1:]]
-    changed[:, [LEFT_TOES, RIGHT_TOES]] = False  # toes keep their rotation relative to the foot
-    changed[:, len(NAMES) :] = False  # fingers keep their rotation relative to the hand
+    changed[:, [LEFT_TOES, RIGHT_TOES]] = False  # Toes turn with the repaired foot.
+    changed[:, len(NAMES) :] = False  # Fingers turn with the repaired hand.
     frames, nodes = np.nonzero(changed)
     rotations = clip.rotations.copy()
     rotations[frames, nodes] = rot.multiply(rot.inverse(q[frames, parents[nodes]]), q[frames, nodes])
@@ -92,7 +92,7 @@ def _hardness(q: F64, rate: float) -> F64:
 
 
 def _strikes(q: F64, rate: float) -> list[tuple[int, int]]:
-    """Return ranges of frames whose angular acceleration exceeds STRUCK, but becomes small by interpolation."""
+    """Return ranges of frames whose angular acceleration exceeds `STRUCK`, but is small after an interpolation."""
     hard, longest, out = _hardness(q, rate).max(1), round(LONGEST_STRIKE_S * rate), []
     struck = np.flatnonzero(hard > STRUCK)
     for group in np.split(struck, np.flatnonzero(np.diff(struck) > longest) + 1) if len(struck) else []:

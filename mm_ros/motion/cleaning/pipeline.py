@@ -36,7 +36,7 @@ class Assumption:
     value: str
     why: str
     doubtful: bool = False
-    warning: bool = False  # whether the estimated value is probably wrong; the import report ends with all warnings
+    warning: bool = False  # whether the value is probably wrong, so that the import report repeats it at the end
 
 
 @dataclass(frozen=True)
@@ -255,7 +255,8 @@ def _pieces(frames: int, cuts: list[tuple[int, int]], first: int, last: int, sho
 
 
 def floor_of(skeleton: Skeleton, hips: Array, locals_: Array, rate: float) -> float:
-    """Return the height of the floor [m]: the median height of standing toes, minus the height of the toes at rest."""
+    """Return the height of the floor [m]: the median height of the toes while they stand still, minus their height in
+    the rest pose."""
     positions = np.broadcast_to(skeleton.offsets, (len(hips), len(skeleton), 3)).astype(np.float64)
     positions[:, 0] = 0
     positions[:, HIPS] = hips

@@ -35,7 +35,7 @@ from mm_ros.motion.importing.evidence import quaternion_of
 from mm_ros.motion.importing.mapping import JointMap
 
 Array = Any
-TOE_HEIGHT = 0.015  # height [m] of the toe joint above the floor at rest, as in the default skeleton
+TOE_HEIGHT = 0.015  # height [m] of the toe joint above the floor in the rest pose, as in the default skeleton
 _X, _Y, _Z = np.eye(3)
 IDENTITY = np.array([1.0, 0, 0, 0])  # no rotation
 _SPINE = (SPINE, CHEST, UPPER_CHEST, NECK, HEAD)
@@ -84,7 +84,7 @@ def t_likeness(p: Array, nodes: dict[str, int]) -> tuple[float, Array]:
         for a, b, ideal, allowed in (
             ("upper_leg", "lower_leg", -_Z, 1.0),
             ("lower_leg", "foot", -_Z, 1.0),
-            ("upper_arm", "lower_arm", y * _Y, 0.6),  # weight of the arm's angle, below 1 so that A-poses are accepted
+            ("upper_arm", "lower_arm", y * _Y, 0.6),  # weight of the upper arm's angle; below 1 to accept A-poses
             ("lower_arm", "hand", y * _Y, 0.6),
             ("foot", "toes", _X, 0.6),
         ):

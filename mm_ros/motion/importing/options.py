@@ -138,7 +138,7 @@ def _overrides(path: str | Path, value: Any) -> Overrides:
         several = given if isinstance(given, list | tuple) else (given,)
         value["tags"] = tuple(tuple(t) if isinstance(t, list) else t for t in several)
     if isinstance(value.get("subject"), int):
-        value["subject"] = str(value["subject"])  # YAML reads a person's name such as 69 as an integer
+        value["subject"] = str(value["subject"])  # Text, because YAML reads a name such as 69 as an integer.
     try:
         return Overrides(**value)
     except MmRosError as error:

@@ -65,5 +65,5 @@ def _panel(skeleton: Skeleton, p: Array, across: int, x0: float, name: str) -> S
 
 
 def _escaped(text: str) -> str:
-    text = "".join(c if c.isprintable() else "\ufffd" for c in text)  # a file name may contain control characters
+    text = "".join(c if c.isprintable() else "\ufffd" for c in text)  # SVG allows no control characters
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

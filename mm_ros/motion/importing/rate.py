@@ -116,11 +116,11 @@ def guesses(frame_time: float) -> list[float]:
 
 def estimate(rhythms: list[Rhythm], rate: float, candidates: list[float]) -> tuple[float, str] | None:
     """Return the rate in `candidates` that fits falls and walks best, and the reason, or None if there are none."""
-    reasons = _reasons(rhythms, 1)  # one fall or walk is enough evidence, because the report calls the rate doubtful
+    reasons = _reasons(rhythms, 1)  # One fall or walk is enough, because the report calls this rate doubtful.
     if not reasons:
         return None
     cost = misfit(rhythms, rate / np.array(candidates), least=1)
-    good = np.flatnonzero(cost < cost.min() + _CLEARLY)  # good candidates, of which the first is the most common rate
+    good = np.flatnonzero(cost < cost.min() + _CLEARLY)  # candidates that fit well, the most common rate first
     return candidates[int(good[0])], f"{'; '.join(reasons)} at {rate:g} Hz"
 
 

@@ -65,7 +65,7 @@ class Manner:
 
     bob: float = 1.0
     arm_swing: float = 1.0
-    elbow: float = 0.30  # bend of the elbow at rest [rad]
+    elbow: float = 0.30  # bend of the elbow of a hanging arm [rad]
     pelvis_yaw: float = 1.0
     stoop: float = 0.03  # forward pitch of the person's chest in all motion [rad]
 
@@ -280,7 +280,7 @@ def _swing_arms(
         drive = -sign * sm.gaussian(body.stride, 0.06, rate)
         swing = manner.arm_swing * (0.38 + 0.12 * run) * drive - 0.10 + 0.07 * np.minimum(speed, 1.5)
         swing = swing + 0.8 * lean + own[:, 0] - 0.1 * run
-        forward = 0.5 * (drive + np.hypot(drive, 0.15))  # forward swing, near 0 while the arm is behind the body
+        forward = 0.5 * (drive + np.hypot(drive, 0.15))  # forward swing of the arm, near 0 while it is behind the body
         elbow = manner.elbow + 0.10 * np.minimum(speed, 1.6) + 0.25 * (drive + 0.3) * sm.ramp(speed, 0.2, 1.2)
         elbow = (1 - run) * elbow + run * (1.45 + 0.25 * drive) + own[:, 2] + 0.2 * lean + 0.5 * low
         inward = 0.10 + 0.30 * forward + 0.25 * run

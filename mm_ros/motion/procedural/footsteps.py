@@ -41,7 +41,7 @@ class Gait:
 def gait_at(desired: DesiredMotion, first: float, last: float) -> Gait:
     """Return the gait (duration and width of steps) for the desired motion from `first` to `last` seconds."""
     window = slice(desired.frame(first), desired.frame(last) + 1)
-    # The mean of the absolute velocity is used, because the mean velocity would be 0 in a reversal of direction.
+    # Speeds are means of the absolute velocity, because the mean velocity would be 0 in a reversal of direction.
     sign = 1.0 if desired.velocity[window, 0].mean() >= 0 else -1.0
     forward, left = np.abs(desired.velocity[window]).mean(axis=0) * (sign, 1.0)
     turn = float(np.abs(desired.turn[window]).mean())
@@ -50,7 +50,7 @@ def gait_at(desired: DesiredMotion, first: float, last: float) -> Gait:
     speed = float(np.hypot(forward, left))
     fastest = float(np.hypot(*desired.velocity[window].T).max())
     if run > 0.5:
-        # Recreational runners take about 160 steps per minute at most speeds.
+        # The step duration of a runner hardly depends on the speed: about 160 steps per minute.
         return Gait(1 / (2.42 + 0.13 * speed), 0.445 - 0.035 * (speed - 1.8), 0.035)
     # Sideways steps are short, because the feet would cross otherwise. Backward steps are shorter than forward steps.
     along = WALK_RATIO if forward >= 0 else 0.30

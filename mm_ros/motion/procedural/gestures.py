@@ -85,7 +85,7 @@ def _apply(rotations: F64, p: F64, q: F64, heading: F64, offsets: F64, rate: flo
 
 
 def _arm_frame(bone: Array, elbow_side: Array, side: int) -> Array:
-    """Return the rotation of an arm bone, which points along +y (left) or −y (right) at rest."""
+    """Return the rotation of an arm bone, which in the rest pose points along +y (left) or −y (right)."""
     y = bone if side == 0 else -bone
     x = -rot.unit(elbow_side - (elbow_side * y).sum(-1, keepdims=True) * y)
     return from_axes(x, y, np.cross(x, y))
