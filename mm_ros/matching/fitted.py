@@ -35,7 +35,7 @@ TEMPO_HALFLIFE_S = 0.1  # Half-life with which the playback speed is smoothed.
 # the turn abruptly.
 TURN_HALFLIFE_S = 0.06
 
-SOFT_WALL = 0.6  # The root is pulled faster if its distance exceeds `SOFT_WALL` times the accuracy limit.
+SOFT_WALL = 0.6  # From this share of the accuracy limit on, the root is pulled faster to its desired position.
 # Rate with which the root is pulled to its desired position when its distance is the accuracy limit [1/s]. With a rate
 # of 35/s, the avatar's root stays well within 0.1 m of a user who walks at 1.4 m/s.
 WALL_RATE = 35.0

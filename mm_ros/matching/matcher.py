@@ -440,7 +440,7 @@ class MatcherStage:
         return np.array(self._played) if len(self._played) > 1 else None
 
     def _remember(self, stamp_ns: int) -> None:
-        """Store the pose of the root, and remove poses that are too old for the features of past times."""
+        """Add the root's present pose to its past poses, and remove poses that are too old for the features."""
         keep_s = self.source.queries.past_s
         if keep_s:
             now = stamp_ns * 1e-9

@@ -20,7 +20,7 @@ from mm_ros.base.cache import locked, writable_root
 from mm_ros.base.errors import MmRosError
 
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".tbz2")
-# Errors that Python raises for damaged archives. RuntimeError means a password or an unsupported compression.
+# Errors that Python raises for damaged archives; RuntimeError stands for a password or an unsupported compression.
 _BROKEN = (
     zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError, ValueError,
     IndexError, KeyError, OverflowError, struct.error, AssertionError,

@@ -25,10 +25,10 @@ from mm_ros.maths.springs import LN2, damping_share, decay, decay3
 KNEE_AXIS = (0.0, 1.0, 0.0)  # The axis of the knee points to the left in the axes of thigh and shin.
 # A bent leg that is longer than its full length minus `STRETCH_ZONE` [m] stretches ever more slowly.
 STRETCH_ZONE = 0.06
-SHORTEST_ZONE = 0.027  # Value [m] instead of `STRETCH_ZONE` if the played motion stretches the leg.
+SHORTEST_ZONE = 0.027  # Width [m] of this zone (`STRETCH_ZONE`) if the played motion stretches the leg.
 SHARPEST_KNEE = 2.7  # Maximum bend of the knee [rad].
 KNEE_HEIGHT = 0.07  # Minimum height of the knee joint above the floor, as a share of the leg's length.
-# A tracked knee fully determines the plane of the leg if its distance from the hip-ankle line is `BENT_KNEE` [m].
+# A tracked knee fully determines the plane of the leg if it is at least `BENT_KNEE` [m] from the hip-ankle line.
 BENT_KNEE = 0.08
 # A toe that is more than `LOCK_HEIGHT` [m] above its rest height is not locked, even if contact is reported.
 # `LOCK_HEIGHT` also applies to a toe that hangs in the air because the leg is too short for the height of the hips.
@@ -81,7 +81,7 @@ class Feet(NamedTuple):
     yaw: F64  # (2,) yaw at which a locked foot is held
     offset: F64  # (2, 3) decaying offset of the toe from its target or from its locked place
     rate: F64  # (2, 3)
-    turn: F64  # (2, 2) decaying offset of the foot's yaw, and the rate of this offset
+    turn: F64  # (2, 2) decaying offset of the foot's yaw from that of its target or lock, and its rate
     toe: F64  # (2, 3) position of the toe in the last published pose
     toe_rate: F64  # (2, 3)
     heading: F64  # (2, 2) yaw of the foot in the last published pose, and the rate of this yaw
@@ -124,8 +124,8 @@ def place_foot(
 
     `toe_matched` is the desired position of the toe joint, whose z is the height above the ground. `foot` and `toes`
     are the desired rotations of foot and toes. `guessed` is 1 without a tracker on this foot, and 0 when a tracker
-    determines the foot's pose. `stays` is the certainty, from 0 to 1, that the user's foot stands. A foot that
-    certainly stands (1) is released only at twice the usual distance and turn (1 + `STAYS_LONGER`).
+    determines the foot's pose. `stays` is the certainty, from 0 to 1, that the user's foot stands. If `stays` is 1, the
+    foot is released only at twice the usual distance and turn (1 + `STAYS_LONGER`).
     """
     rest_toe = feet.rest[side, 0]
     lift = toe_matched[2] - rest_toe

@@ -82,7 +82,7 @@ class LowPosture:
         self._kind = -1
 
     def forget_place(self) -> None:
-        """Forget all stored positions after the room was re-centred."""
+        """Forget the places of the feet and of the last upright stand, because the room was re-centred."""
         self.low.feet[:, 4] = 0.0
         self._bend.forget_place()
 

@@ -121,7 +121,7 @@ class PostStage:
         rest = default_skeleton()
         rest = rest.scaled(self.skeleton.head_height / rest.head_height)
         moved = (rest.rest_positions() - self.skeleton.rest_positions()).astype(np.float64)
-        # At knees and feet, only the device's height is converted, because the legs of both skeletons differ in length.
+        # At knees and feet, only the device's height is converted, because the skeletons' legs differ in length.
         on_trunk = role in (WAIST_ROLE, CHEST_ROLE)
         shift = moved[joint] - moved[HEAD] if on_trunk else np.array([0.0, 0.0, moved[joint, 2]])
         return np.concatenate([mounting[:3] + shift, mounting[3:]])

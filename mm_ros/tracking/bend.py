@@ -22,7 +22,7 @@ from mm_ros.maths.springs import damp
 
 # Lengths and heights in this module are shares of the standing height: the height of a standing user's head joint.
 HIPS_TO_HEAD = 0.40  # length from the hips to the head joint, as a share of the standing height
-BENT_FROM = 0.035  # A drop of the head up to this does not count as bending, because the head also drops in a walk.
+BENT_FROM = 0.035  # A smaller drop of the head is not bending, because the head also drops by this share in a walk.
 SOFT = 0.04  # If the head drops by `SOFT`, half of the drop counts as bending; of a deeper drop, a larger share counts.
 LARGEST_DROP = 0.9  # maximum drop of the head that the estimate uses, as a share of the standing height
 # Weights of the eight inputs of the logistic function for the share of the bent back: 1, the downward pitch of the head

@@ -121,7 +121,7 @@ SOURCE_FLOOR_SIGMA, MEASURED_FLOOR_SIGMA, SPAN_SIGMA, REACH_SPAN_SIGMA = 0.03, 0
 # If a new height differs by less than REFINED [m], the old one is kept, so that the avatar's skeleton rarely changes.
 REFINED = 0.02
 ANOTHER = 0.05  # After the headset was lost, a height that differs by more than this [m] is another person's.
-SEATED_S, LOWEST_SEATED = 4.0, 0.9  # minimum time [s] and headset height [m] after which a user counts as seated
+SEATED_S, LOWEST_SEATED = 4.0, 0.9  # minimum time [s] and headset height [m] for the guess that a user sits
 ANOTHER_S = 4.0  # After a change of the user, the new height is used only after standing for this time [s].
 
 SEATED = "seated, height unsure: stand up for a moment, or call `calibrate` while standing"
@@ -372,7 +372,7 @@ class Calibrator:
                 self._after_gap = False
                 if away <= ANOTHER:
                     return
-                self._from_person = False  # The height differs so much that the user is another person.
+                self._from_person = False  # The measured height is that of another person.
                 now = replace(now, arm_span=0.0, arm_span_sigma=0.0)
                 self._reach = ArmReach()
             elif sigma >= DOUBTFUL_SIGMA > now.head_height_sigma:

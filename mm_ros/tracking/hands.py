@@ -147,7 +147,7 @@ class HandStage:
             hand.fingers = known.fingers
 
     def forget_motion(self) -> None:
-        """Start again to watch for exchanged controllers, but keep the fit of the hands."""
+        """Forget the controllers' motion, so that a swap between the hands is detected again; keep the hands' fit."""
         self._yaw, self._wrong_s, self._both_s = None, 0.0, 0.0
         for hand in self._hands:
             hand.grip.forget_motion()

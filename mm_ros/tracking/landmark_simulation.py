@@ -73,7 +73,7 @@ class LandmarkSimulation:
     nearest: float = 2.2
     latency_s: float = 0.10  # time from a camera picture to the arrival of its landmarks [s]
     unreported_latency_s: float = 0.05  # part of the latency [s] by which the stamp is later than the picture
-    noise_m: float = 0.015  # standard deviation of the position of a landmark perpendicular to the line of sight
+    noise_m: float = 0.015  # standard deviation of a landmark's position perpendicular to the line of sight [m]
     depth_noise_m: float = 0.035  # standard deviation of a landmark's position along the line of sight [m]
     hand_noise: float = 2.5  # factor on the noise of the landmarks of wrists, hands, knees and feet
     lasts_s: float = 0.4  # correlation time of the noise of landmark positions [s]

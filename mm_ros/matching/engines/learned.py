@@ -106,8 +106,8 @@ def head_height(positions: Row, rotations: Row) -> float:
 
 
 def share_of(weights: F32, trained: F32) -> F32:
-    """Return the ratio of each feature weight to its weight in the training, scaled so that the largest ratio is 1. For
-    features that had no weight in the training, the ratio is 1."""
+    """Return the ratio of each feature weight to its weight in the training, scaled so that the largest ratio is 1. A
+    feature that had no weight in the training has the ratio 1."""
     known = trained > 0
     share = np.ones(len(weights), np.float32)
     share[known] = weights[known] / trained[known]

@@ -88,7 +88,7 @@ class Questions:
     """Inputs of the projector network, and the frames that the exact search finds for them."""
 
     inputs: F32  # (Q, D + C) query and condition
-    answers: I64  # (Q,) index of the found frame in the database
+    answers: I64  # (Q,) database index of the frame that the exact search finds for each query
     costs: F32  # (Q,)
 
 

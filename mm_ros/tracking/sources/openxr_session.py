@@ -153,7 +153,7 @@ class OpenXrSession:
         )
 
     def _suggest(self, profile: str, inputs: list[tuple[Any, str]]) -> bool:
-        """Suggest pairs of action and input for a profile, and return whether the runtime supports all pairs."""
+        """Suggest pairs of action and input for a profile to the OpenXR runtime; return whether it supports all."""
         bindings = [xr.ActionSuggestedBinding(action, self._path(path)) for action, path in inputs]
         try:
             xr.suggest_interaction_profile_bindings(
