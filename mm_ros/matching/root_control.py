@@ -179,7 +179,7 @@ def move_root(
     else:
         rate = LN2 / jump_halflife
         left = math.exp(-rate * dt)
-        decayed = (1.0 - left) / rate  # integral of the decay: the root's path does not depend on the time step
+        decayed = (1.0 - left) / rate  # integral of the decay over `dt`: the path does not depend on `dt`
         dx, dy, turn = dx + decayed * residual[0], dy + decayed * residual[1], turn + decayed * residual[2]
         for i in range(3):
             residual[i] *= left

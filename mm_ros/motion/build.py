@@ -106,7 +106,7 @@ def _piece(
 ) -> tuple[_Piece, dict[str, Any]]:
     fit = Fit(skeleton, options.rate, options.contacts, options.plant_feet)
     work = run(DATABASE_STEPS, Work(clip.rate, fit=fit, clips=[clip]))
-    if not clip.name.endswith(MIRRORED):  # the notes on a mirrored copy would repeat the notes on the original clip
+    if not clip.name.endswith(MIRRORED):  # The notes on a mirrored copy repeat those on its original.
         for note in work.notes:
             options.remark(clip, note)
     clip, touching = work.clips[0], work.contacts[0]

@@ -27,7 +27,7 @@ Array = Any
 TOES = (LEFT_TOES, RIGHT_TOES)
 FEET = (LEFT_FOOT, RIGHT_FOOT)
 SHORTEST_STANCE_S = 0.15  # minimum duration [s] of a foot contact that counts as a stance
-SKATE_HEIGHT, SKATE_SPEED = 0.04, 0.15  # a foot skates if its toe is lower [m] and faster [m/s] than these limits
+SKATE_HEIGHT, SKATE_SPEED = 0.04, 0.15  # maximum height [m] and minimum speed [m/s] of the toe of a foot that skates
 # A pop is a joint acceleration above `POP_MARGIN` times the limit of the motion data; pops within 0.2 s count as one.
 POP_MARGIN, POP_TOGETHER_S = 1.5, 0.2
 # Joints whose pops are not counted, because trackers determine head and hands, and the root is not part of the body.

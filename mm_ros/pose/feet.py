@@ -25,7 +25,7 @@ from mm_ros.maths.springs import LN2, damping_share, decay, decay3
 KNEE_AXIS = (0.0, 1.0, 0.0)  # The axis of the knee points to the left in the axes of thigh and shin.
 # A bent leg that is longer than its full length minus `STRETCH_ZONE` [m] stretches ever more slowly.
 STRETCH_ZONE = 0.06
-SHORTEST_ZONE = 0.027  # Width [m] of this zone (`STRETCH_ZONE`) if the played motion stretches the leg.
+SHORTEST_ZONE = 0.027  # Width [m] that replaces `STRETCH_ZONE` if the played motion stretches the leg.
 SHARPEST_KNEE = 2.7  # Maximum bend of the knee [rad].
 KNEE_HEIGHT = 0.07  # Minimum height of the knee joint above the floor, as a share of the leg's length.
 # A tracked knee fully determines the plane of the leg if it is at least `BENT_KNEE` [m] from the hip-ankle line.

@@ -433,7 +433,7 @@ def toward_estimate(feet: Any, side: int, toe: Row, foot: Row, estimated: Any) -
     if share <= 0.0:
         return (toe[0], toe[1], toe[2])
     bone = quat.rotate(foot, quat.get3(feet.ankle_to_toe, side))
-    # The toe is lifted less than the ankle, because the heel rises first.
+    # The avatar's toe rises by less than the user's ankle, because the heel rises first in a step.
     lift = TOE_LIFT * estimated[3] * max(estimated[2] - feet.rest[side, 1], 0.0)
     there = (estimated[0] + bone[0], estimated[1] + bone[1], feet.rest[side, 0] + lift)
     return quat.mix(toe, there, share)

@@ -22,7 +22,7 @@ from mm_ros.maths.springs import damp
 from mm_ros.pose.upper_body import TORSO_STOP, bend_spine
 from mm_ros.tracking.bend import Bend
 
-# Lowest and highest position of the hips, divided by the height of the hips while standing.
+# Limits of the height of the hips in low postures, divided by the height of the hips while standing.
 LOWEST_HIPS, HIGHEST_HIPS = 0.11, 1.0
 # Minimum height of the hips in a squat or on the knees, as a share of their standing height.
 LOWEST_SQUAT = 0.3

@@ -318,7 +318,7 @@ def place_hand(
         wrist_again = quat.sub(held, quat.rotate(got, grip))
         if quat.norm(quat.sub(wrist_again, wrist)) < 5e-4:
             break
-        if step % 8 == 7:  # The next iteration starts from the hand rotation that the wrist allows.
+        if step % 8 == 7:  # From here on, the iterations ask for the rotation that the wrist allows.
             asked = got
         wrist = quat.mix(wrist, wrist_again, 0.6)  # With full steps, the wrist would oscillate at its limits.
     if weight < 1.0:

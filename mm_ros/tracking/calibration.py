@@ -300,7 +300,8 @@ class Calibrator:
         )  # fmt: skip
 
     def measure(self) -> tuple[bool, str]:
-        """Measure the user from the last seconds, and return whether this succeeded and a message for the user."""
+        """Measure the user by the samples of the last `still_s`; return whether this succeeded and a message for the
+        user."""
         s, stand = self.settings, self.stand()
         if stand is None or stand.seconds < 0.8 * s.still_s:
             return False, f"the headset has not been tracked for {s.still_s:g} s yet; put it on and call again"

@@ -173,8 +173,8 @@ def simulate(
 def random_mountings(seed: int) -> dict[int, F64]:
     """Return a random pose of each body tracker in the axes of its joint, as a person could have strapped it on.
 
-    The position differs from the usual position `STRAPPED` by up to 4 cm per axis. The yaw of a device is random, the
-    tilt is up to 35°, and a quarter of the devices are upside down.
+    The position of a device differs from the usual one (`STRAPPED`) by up to 4 cm per axis. The yaw is random, the tilt
+    is up to 35°, and a quarter of the devices are upside down.
     """
     rng = np.random.default_rng([seed, 77])
     out = {}

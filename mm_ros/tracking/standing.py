@@ -122,7 +122,8 @@ class HeightDistribution:
                 self.walking[at] += dt
 
     def estimate(self, highest: float = math.inf) -> StandingHeight | None:
-        """Return the highest cluster that lasted long enough, unless the user spent far more time in a lower cluster.
+        """Return the highest cluster of heights that lasted long enough, or a lower one in which the user spent far
+        more time.
 
         If the highest cluster of heights is slightly above the usual cluster, the user stood on tiptoe. If the highest
         cluster of heights is far above the cluster in which the user walks, the user stood on a stool or stairs.

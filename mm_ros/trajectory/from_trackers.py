@@ -370,7 +370,7 @@ def _learned(
     s: Any, k: int, part: float, moving: float, unsteady: float, yaw: float, shifts: Any, shift_sigma: Any, yaws: Any,
     yaw_sigma: Any, dx: float, dy: float, turn: float,
 ) -> tuple[float, float, float]:  # fmt: skip
-    """Return the predicted displacement and turn, blended with the displacement and turn by the step network.
+    """Return displacement and turn predicted from velocities, blended with those that the step network predicts.
 
     The network's share in the displacement follows from the squares of the expected errors of both predictions.
     `unsteady` is the expected error of a prediction at constant velocity, per second of prediction [m/s].

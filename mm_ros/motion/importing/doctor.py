@@ -36,7 +36,7 @@ USUAL_LEG_M = 0.85  # leg length [m] of an average adult
 CLEARLY = 2.0  # the unit of a file is doubtful if the costs of the two best units differ by less than this
 
 LEVELLED_DEG = 15.0  # the report calls a correction of the head's pitch by more than this doubtful
-MOSTLY = 0.6  # if a larger share of frames is on hands and feet, the skeleton is probably that of an animal
+MOSTLY = 0.6  # An animal's skeleton is assumed if the body is on hands and feet in more than this share of frames.
 
 
 class Unit(NamedTuple):

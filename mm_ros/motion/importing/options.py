@@ -110,8 +110,8 @@ class ImportOptions:
 def read_options(path: str | Path, base: ImportOptions | None = None) -> ImportOptions:
     """Read overrides from a YAML file.
 
-    Keys at the top level apply to all motion files. Keys below `files: <pattern>` apply to motion files whose names
-    match the pattern.
+    Keys at the top level of the YAML file apply to all motion files. Keys below `files: <pattern>` apply to motion
+    files whose names match the pattern.
     """
     value = read_yaml(path) or {}
     if not isinstance(value, dict):

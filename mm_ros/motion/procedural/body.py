@@ -272,7 +272,7 @@ def _swing_arms(
     run = desired.posture["run"]
     lean = desired.posture["lean"]
     speed = _step_speed(desired)
-    low = np.minimum(desired.posture["sink"] / 0.4, 1.0)  # 1 in a crouch, with the hands beside the knees; 0 upright
+    low = np.minimum(desired.posture["sink"] / 0.4, 1.0)  # 1 in a crouch with the hands beside the knees, 0 if upright
     for side, (shoulder, upper, lower, hand) in enumerate(ARMS):
         sign = 1.0 if side == 0 else -1.0
         own = sm.noise(rng, n, 3, 0.8, rate) * np.array([0.03, 0.015, 0.05]) * desired.liveliness[:, None]

@@ -1,6 +1,6 @@
 """The source `session`, which plays a recorded session with present stamps. The gate checks the played samples again.
 
-Unlike this source, the command `mm_ros replay` publishes the recorded stream unchanged and with the recorded stamps.
+Unlike the source `session`, `mm_ros replay` publishes a recorded session unchanged and with the recorded stamps.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def run(openvr: Any, rate: float, serials: dict[str, str]) -> None:
     while True:
         try:
             poses = SteamVrPoses(openvr, serials)
-        except Exception as error:  # catch all, because the base class of OpenVR's exceptions differs between versions
+        except Exception as error:  # `Exception`, because OpenVR's base class differs between versions
             tell(describe(error))
             time.sleep(RETRY_S)
             continue
