@@ -16,7 +16,7 @@ Array = Any
 HIGH_LEG, LYING = EXTREME_TAGS = ("high_leg", "lying")
 LIFTED_M = 0.25  # A leg is lifted high if its ankle is more than this above its height in the rest pose [m].
 LIFT_OF_SPEED = 0.12  # increase of the limit `LIFTED_M` per root speed above `SLOW` [m per m/s], for runners
-SLOW, LEG_M = 0.5, 0.82  # root speed [m/s] above which the limit rises; leg length [m] to which limit and speed refer
+SLOW, LEG_M = 0.5, 0.82  # root speed [m/s] above which `LIFTED_M` rises; leg length [m] for which both hold
 # A person lies if the hips are below `LYING_HIPS` of their height in the rest pose, and the trunk tilts by more than
 # `LYING_TORSO` [rad].
 LYING_HIPS, LYING_TORSO = 0.35, np.radians(50)

@@ -36,7 +36,7 @@ WEIGHTS = (-0.25, 3.87, -5.91, -2.63, -8.21, 1.62, 8.77, -4.38)
 PITCH, FORWARD, ABOVE, DROP = (-1.0, 1.3), (-0.3, 0.6), (-0.7, 0.3), (0.0, 0.6)
 # usual position of the hands of a bent person, forward of and above the head, as shares of the standing height
 NEUTRAL = (0.0, -0.32)
-# half-lives [s] with which averages follow head pitch and hands, and with which that of the hands returns to NEUTRAL
+# half-lives [s] of the averages of head pitch and of hand position, and of the return to NEUTRAL without tracked hands
 PITCH_HALFLIFE_S, HANDS_HALFLIFE_S, UNSEEN_HALFLIFE_S = 0.12, 0.2, 1.0
 # A user whose head pitch [rad] and head height are below these limits lies on the back: the head looks up and is low.
 ON_THE_BACK_PITCH, ON_THE_BACK_RATIO = -0.35, 0.55
@@ -186,7 +186,7 @@ def _hands(positions: Any, state: Any, standing: float, yaw: float) -> Vec:
             mean = quat.add(mean, quat.sub(quat.get3(positions, r), quat.get3(positions, HEAD_ROLE)))
             seen += 1
     x, y, z = quat.scale(mean, 1.0 / (max(seen, 1) * standing))
-    laid_down = math.hypot(x, y) > 0.6 or z < -0.9  # Controllers that are this far from the head were put down.
+    laid_down = math.hypot(x, y) > 0.6 or z < -0.9  # The controllers are too far from the head to be in the hands.
     if seen == 0 or laid_down:
         return NEUTRAL[0], NEUTRAL[1], UNSEEN_HALFLIFE_S
     return x * math.cos(yaw) + y * math.sin(yaw), z, HANDS_HALFLIFE_S

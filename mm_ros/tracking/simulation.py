@@ -287,7 +287,7 @@ def look_around(times: F64, amplitude: float, rng: np.random.Generator) -> F64:
 
 
 def _noisy(p: F64, q: F64, v: F64, w: F64, options: Simulation, rng: np.random.Generator) -> tuple[F64, F64, F64, F64]:
-    """Add noise. The velocities get less noise than differences of positions would, as in devices with gyroscopes."""
+    """Add noise. The velocities get less noise than differences of positions would, as with real inertial sensors."""
     # The chest tracker and later devices use other random numbers, so that the noise of earlier devices stays equal.
     later = np.random.default_rng([options.seed, 78])
 

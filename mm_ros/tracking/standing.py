@@ -131,7 +131,7 @@ class HeightDistribution:
         """
         width = round(CLUSTER / BIN)
         last = int(np.clip((highest - LOWEST_BIN) / BIN, 1, BINS))
-        sums = np.convolve(self.time[:last], np.ones(width + 1), "full")[width:]  # time by lowest bin of a cluster
+        sums = np.convolve(self.time[:last], np.ones(width + 1), "full")[width:]  # time per cluster, by lowest bin
         walks = np.convolve(self.walking[:last], np.ones(width + 1), "full")[width:]
         lasting = np.flatnonzero(sums >= ENOUGH_S)
         if not len(lasting):

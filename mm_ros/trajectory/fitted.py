@@ -30,4 +30,4 @@ DOUBT = 0.06  # amount of data [m² rad²/s] at which half of the learned correc
 # half-lives [s] with which old data lose their weight in the learned correction: for a bent user, for an upright user
 EVIDENCE_HALFLIFE_S, UPRIGHT_HALFLIFE_S = 60.0, 10.0
 FOLLOW_HALFLIFE_S = 1.0  # half-life [s] with which the applied correction of the bend follows the learned one
-LARGEST_CHANGE = 0.8  # maximum learned correction of the user's bend / estimated bend
+LARGEST_CHANGE = 0.8  # maximum ratio of the learned correction to the estimated bend of the user

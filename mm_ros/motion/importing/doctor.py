@@ -29,7 +29,7 @@ from mm_ros.motion.importing.options import Overrides
 from mm_ros.motion.importing.rate import Rhythm, contradiction, judge, misfit
 
 Array = Any
-T_LIKE_DEG = 38.0  # maximum angle of a limb from its direction in a T-pose in postures that are close to it
+T_LIKE_DEG = 38.0  # maximum angle [°] of each limb from a T-pose in a posture that counts as a T-pose
 
 LEG_M = (0.34, 1.15)  # range of leg lengths (thigh and shin) of people with a height of 0.9 to 2.2 m
 USUAL_LEG_M = 0.85  # leg length [m] of an average adult

@@ -20,7 +20,7 @@ class SteadyShift:
 
     def __init__(self) -> None:
         self._shift_ns: int | None = None
-        self._largest_ns = 0  # largest difference between poller's clock and CLOCK_MONOTONIC since `_at_ns`
+        self._largest_ns = 0  # largest difference between the poller's clock and CLOCK_MONOTONIC since `_at_ns`
         self._at_ns = 0
 
     def of(self, now_ns: int) -> int:
