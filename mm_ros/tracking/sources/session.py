@@ -38,7 +38,7 @@ class SessionSource(Source):
 
     def open(self) -> None:
         table = self._path.suffix == ".csv"
-        self.hand_pose = "" if table else "wrist"  # hand poses in a session are already in this convention
+        self.hand_pose = "" if table else "wrist"  # hand poses in a session are in the convention `wrist`
         self._session = Session(read_table(self._path)) if table else read_session(self._path)
         self._truths = {pose.stamp_ns: pose for pose in self._session.truth}
         steps = np.diff([f.stamp_ns for f in self._session.frames])
