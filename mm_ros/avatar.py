@@ -87,8 +87,8 @@ class Avatar:
             stage.reset()
 
     def set_calibration(self, calibration: Calibration) -> None:
-        """Use another calibration of the user from the next step on, but keep the body trackers' mountings that were
-        measured so far."""
+        """Use another calibration of the user from the next step on, but keep the measured poses of the body trackers
+        on the body."""
         self.calibration = calibration = self.mounting.set_calibration(calibration)
         self.facing.set_calibration(calibration)
         self.trajectory.set_calibration(calibration)

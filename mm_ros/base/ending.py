@@ -1,8 +1,8 @@
-"""Handling of Ctrl-C: a Ctrl-C is stored in a variable, and the process ends with one line of text.
+"""Handling of Ctrl-C: it raises KeyboardInterrupt and sets a variable, and the process ends with one line of text.
 
 Python can raise KeyboardInterrupt between any two instructions. If Python is called by C++ code of rclpy,
 KeyboardInterrupt becomes a RuntimeError. If Python is called by C code through ctypes, as by LLVM while numba compiles,
-KeyboardInterrupt is lost. Therefore each Ctrl-C is stored, and a KeyboardInterrupt that was lost is raised again.
+KeyboardInterrupt is lost. Therefore the variable `_asked` records the Ctrl-C, and a lost KeyboardInterrupt is repeated.
 """
 
 from __future__ import annotations

@@ -43,12 +43,12 @@ def settle() -> None:
 def end_with_parent(parent: int = 0) -> None:
     """Make Linux send SIGTERM to this process when the parent process ends, for example when `ros2 launch` is killed.
 
-    Linux sends SIGTERM, because background processes of a shell ignore SIGINT, and because an import can lose SIGINT.
+    SIGTERM is used, because background processes of a shell ignore SIGINT, and because SIGINT can be lost in an import.
     `parent` is the id of the parent process; if it is 0, the environment variable MM_ROS_PARENT has the id.
     """
     expected = parent or int(os.environ.get(ending.PARENT, "0") or 0)
     if not expected or expected not in (os.getppid(), parent):
-        return  # MM_ROS_PARENT contains the id of a process that is not the parent of this process.
+        return  # MM_ROS_PARENT is missing, or names a process that is not the parent of this process.
     _libc_call("prctl", _PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != expected:  # The parent process ended before the call of prctl, so Linux will not send SIGTERM.
         os.kill(os.getpid(), signal.SIGTERM)

@@ -15,8 +15,8 @@ from mm_ros.maths.quat import Quat, Row, Vec
 # proportions of adults).
 SHOULDER_BELOW, SHOULDER_ASIDE, SHOULDER_BEHIND = 0.11, 0.108, 0.015
 UPPER_ARM, FOREARM = 0.185, 0.160
-# Weight of the direction of the fingers when the direction of the elbow is estimated. If this weight is below 1, the
-# weighted sum with the direction of the elbow is never zero. `tools/elbows.py` chose the weight of the fingers on CMU
+# Weight of the direction of the fingers when the direction of the elbow is estimated. A weight below 1 keeps the
+# weighted sum of both directions from becoming zero. `tools/elbows.py` chose the weight of the fingers on CMU
 # recordings whose wrists were bent at random by 0.3 rad (standard deviation per axis). Weights above 0.5 do not reduce
 # the elbow's error in gestures, and they wrongly move the elbow in walks.
 FINGER_SHARE = 0.5

@@ -8,7 +8,7 @@ import numpy as np
 from mm_ros.body.skeleton import LEFT_HAND, NAMES, RIGHT_HAND, Skeleton
 
 FINGERS = ("thumb", "index", "middle", "ring", "little")
-SIDES = (("left", LEFT_HAND, 1.0), ("right", RIGHT_HAND, -1.0))  # side of the body, its hand joint, its y direction
+SIDES = (("left", LEFT_HAND, 1.0), ("right", RIGHT_HAND, -1.0))  # for each hand: side, joint, sign of y on this side
 JOINTS_PER_FINGER = 3
 NAMES_OF_FINGERS: tuple[str, ...] = tuple(
     f"{side}_{finger}_{k + 1}" for side, _, _ in SIDES for finger in FINGERS for k in range(JOINTS_PER_FINGER)

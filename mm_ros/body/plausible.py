@@ -49,7 +49,7 @@ LIMITS = {
     "device": Limit(-1.0, 1.0, "m"),  # limit of the offset of a tracked device from the joint that carries it
     "velocity": Limit(-1e3, 1e3, "m/s"),
     "angular velocity": Limit(-1e4, 1e4, "rad/s"),
-    # Velocities are computed from differences of poses that may be only a microsecond apart.
+    # The limit is high, because velocities may come from differences of poses that are only a microsecond apart.
     "rate of a joint": Limit(-1e6, 1e6, "m/s or rad/s"),
     "command": Limit(-50.0, 50.0, "m/s or rad/s"),
     "stick": Limit(-10.0, 10.0, "of its way"),
@@ -66,7 +66,7 @@ LIMITS = {
     "floor height": Limit(-10.0, 10.0, "m"),
     "uncertainty": Limit(0.0, 10.0, "m"),
     "arm span": Limit(0.0, 4.0, "m"),
-    "seconds": Limit(0, 2**31 - 1, "s"),  # limit of time stamps, which messages hold as signed 32-bit numbers
+    "seconds": Limit(0, 2**31 - 1, "s"),  # messages hold the seconds of a time stamp as a signed 32-bit number
     "nanoseconds": Limit(0, 999_999_999, "ns"),
     "state": Limit(0, 2, "(lost, extrapolated, tracked)"),
     "samples": Limit(0, 1_000, "samples"),

@@ -39,7 +39,7 @@ from mm_ros.body.skeleton import (
 )
 
 Array = Any
-# Range of the leg length of adults [m]. A skeleton with another leg length is a child's, or is in another unit.
+# Range of the leg length of adults [m]. A skeleton outside of this range is a child's, or its unit is not the metre.
 ADULT_LEG_M = (0.70, 1.0)
 ROUNDING = 0.005  # tolerance of the ranges of lengths for rounding errors in the average of several skeletons
 NO_BONE_M = 1e-4  # A bone of a skeleton that is shorter than this length [m] counts as missing.
@@ -62,9 +62,9 @@ class Range(NamedTuple):
 HEAD_OVER_LEG = Range(1.84, 1.90, 1.97)  # height of the head joint above the floor, divided by the leg length
 ARM_OVER_LEG = Range(0.60, 0.65, 0.71)  # distance from shoulder to wrist, divided by the leg length
 SHOULDERS_OVER_LEG = Range(0.32, 0.42, 0.53)  # distance between the shoulder joints, divided by the leg length
-# A leg length is wrong if the lengths that head and arms suggest for it both differ by more (logarithm of the ratio).
+# A leg length is wrong if it differs by more than LEG_OFF (log ratio) from both lengths that head and arms suggest.
 LEG_OFF = 0.17
-AGREE = 0.10  # A leg is corrected only if the leg lengths that head and arms suggest differ by less (log of the ratio).
+AGREE = 0.10  # A leg is corrected only if the lengths suggested by head and arms differ by less than this (log ratio).
 LARGEST_CHANGE = 1.45  # Bones that a correction would change by a larger factor are not human and stay as they are.
 # Minimum and maximum plausible proportions, from children to tall people. A proportion outside of its range is reported
 # as probably wrong.

@@ -65,7 +65,7 @@ def rounded_orientation(o: BodyOrientation) -> BodyOrientation:
 
 
 def rounded_trajectory(t: Trajectory) -> Trajectory:
-    return Trajectory(  # the constructor, because `dataclasses.replace` takes several times as long
+    return Trajectory(  # `dataclasses.replace` would take several times as long as the constructor
         t.stamp_ns, t.epoch, t.source, _kept(t.position, np.float64), _kept(t.velocity, np.float64), t.yaw, t.yaw_sigma,
         t.height_ratio, _kept(t.times, np.float32), _kept(t.positions, np.float32), _kept(t.directions, np.float32),
         t.stale, _kept(t.new_from_old, np.float64), rounded_feet(t.feet),

@@ -21,7 +21,7 @@ _IDENTITY = list(IDENTITY_POSE)
 
 class Judgement(NamedTuple):
     verdict: str
-    dt: float  # time since the last accepted sample [s]; 0 unless the verdict is ADVANCE or CARRY
+    dt: float  # time since the last accepted sample [s]; 0 for all verdicts except ADVANCE and CARRY
 
 
 class Timeline:
@@ -69,6 +69,6 @@ def is_identity(pose: F64) -> bool:
     if numbers == _IDENTITY:
         return True
     x, y, z, _, qx, qy, qz = numbers
-    if abs(qx) > 5e-7 or abs(qy) > 5e-7 or abs(qz) > 5e-7:  # half a microradian, as qx is half a rotation angle
+    if abs(qx) > 5e-7 or abs(qy) > 5e-7 or abs(qz) > 5e-7:  # for small rotations, qx is half the angle
         return False
     return bool(abs(x) < 1e-6 and abs(y) < 1e-6 and abs(z) < 1e-6)

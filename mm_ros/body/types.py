@@ -234,9 +234,9 @@ class Match:
     frame_fraction: float = 0.0  # position of playback between `frame` (0) and the next frame (1)
     time: float = 0.0  # s within the clip
     tags: tuple[str, ...] = ()  # tags of `frame`
-    band: str = ""  # requested height band
+    band: str = ""  # requested range of head heights
     searched: bool = False
-    # reason of the search: "interval", "abrupt", "band", "tags", "clip end", "start", or the name of a changed setting
+    # reason of the search: "interval", "abrupt", "band" (head height), "tags", "clip end", "start", or a setting's name
     reason: str = ""
     jumped: bool = False  # whether the search found a better frame, to which playback jumped
     cost: float = math.nan  # cost of the frame that the search selected

@@ -14,7 +14,7 @@ from mm_ros.body.skeleton import HEAD, Skeleton, default_skeleton
 from mm_ros.maths import rotations as rot
 from mm_ros.maths.transformations import rpy_from_quaternion
 
-STEP_M = 0.003  # A tapered bone is drawn as several cylinders, and each is narrower than the one before by this.
+STEP_M = 0.003  # A tapered bone is drawn as cylinders; the radii of neighbouring ones differ by at most STEP_M.
 # Eyes and nose show in which direction the avatar's head faces. Each row has the position of one of these spheres in
 # the axes of the head, and its radius [m]; both are scaled with the height of the head joint, from 1.6 m.
 _FACE = (

@@ -69,7 +69,7 @@ POSTURE, DAMPING = 0.02, 1e-3
 STEPS, FIRST_STEPS = 2, 60
 # angle of knees and elbows in the robot's first pose, and minimum angle of the knees and of the elbows [rad]
 BENT_START_RAD, KNEE_INSIDE_RAD, ELBOW_INSIDE_RAD = 0.3, 0.02, 0.01
-STRAIGHT_RAD = 0.3  # If a limit of an elbow is this near to the straight arm, the elbow bends to one side only.
+STRAIGHT_RAD = 0.3  # An elbow with an angle limit nearer than this to the straight arm bends to one side only.
 # `weight_shift` moves the centre of mass SIDE_MARGIN leg lengths inside the edge of the standing foot. `weight_shift`
 # moves the pelvis by at most MOST_SWAY leg lengths, because the feet would meet after a larger move.
 SIDE_MARGIN, MOST_SWAY = 0.045, 0.09
@@ -81,7 +81,7 @@ FOOT_FADE_S, PELVIS_FADE_S = 0.06, 0.05  # half-lives of the smoothed contact of
 # above HEEL_UP leg lengths.
 HEEL_DOWN, HEEL_UP = 0.02, 0.08
 FARTHEST = 0.25  # A standing foot that is farther than this share of the leg length from its target is placed again.
-JUMP_M = 0.5  # If the avatar's root moves farther than this in one frame, the whole robot is moved with it.
+JUMP_M = 0.5  # If the avatar's root moves farther than this [m] in one frame, the robot is moved by the same transform.
 LONGEST_STEP_S, USUAL_STEP_S = 0.1, 1 / 60  # maximum time step of the solver, and time step for the first pose [s]
 # Capsules of the robot that are nearer than COLLISION_NEAR leg lengths get a constraint, which keeps them COLLISION_GAP
 # leg lengths apart. At most MOST_COLLISIONS pairs of capsules get a constraint in one frame.

@@ -18,13 +18,13 @@ from mm_ros.body.types import F64
 from mm_ros.maths import rotations as rot
 
 OFF, WAITING, RAMP, LIVE, STOPPING, HELD = "off", "waiting", "ramp", "live", "stopping", "held"
-HOLD_S = 1.0  # After a stop of the robot, the guard repeats the last command for this time.
+HOLD_S = 1.0  # After a stop of the robot, the guard repeats the last command for this time [s].
 LATE_TICKS = 10.0  # The robot stops if a command is this many periods late, because the process has then stalled.
 STILL = 1e-6  # A robot joint that is slower than this [rad/s] counts as stopped.
 # Maximum speed, maximum acceleration and settling time of the robot's base: first x y z, then the rotation.
 BASE_SPEED, BASE_ACCELERATION = np.repeat([3.0, 6.0], 3), np.repeat([15.0, 60.0], 3)  # m/s rad/s, m/s² rad/s²
 BASE_SETTLE_S = np.repeat([0.1, 0.06], 3)
-# If the desired base pose changes by more than this between two commands, the user was re-centred.
+# If the robot's desired base moves or turns by more than this between two commands, the user was re-centred.
 BASE_JUMP_M, BASE_JUMP_RAD = 0.3, 0.5
 
 
@@ -43,12 +43,12 @@ class GuardSettings(Settings):
         "rad/s", 0.01, 50.0,
     )
     command_acceleration: float = setting(
-        60.0, "Maximum acceleration of the robot's joints in commands. With a lower one, motion is smoother, but the "
-              "robot lags behind fast motion.", "rad/s²", 0.1, 5000.0
+        60.0, "Maximum acceleration of the robot's joints in commands. With a lower acceleration, motion is smoother, "
+              "but the robot lags behind fast motion.", "rad/s²", 0.1, 5000.0
     )
     stale_after: float = setting(
-        0.25, "The robot stops when the newest pose of the avatar or the newest state of the robot is older than this. "
-              "A larger limit tolerates longer gaps between messages.", "s", 0.02, 5.0
+        0.25, "The robot stops when the newest pose of the avatar or the newest state of the robot is older than "
+              "`stale_after`. A larger value tolerates longer gaps between messages.", "s", 0.02, 5.0
     )
     largest_jump: float = setting(
         0.3, "The robot stops when a measured joint angle changes by more than this threshold between two messages. A "

@@ -26,7 +26,7 @@ from mm_ros.robot.model import MOVING, Robot, RobotJoint
 from mm_ros.robot.tree import Tree
 
 SWEEPS = 60
-SETTLED_RAD = 1e-8  # The search for the angles of a chain of joints ends when no angle changes by more than this.
+SETTLED_RAD = 1e-8  # The search for the joint angles of a limb ends when no angle changes by more than this.
 
 @dataclass(frozen=True)
 class RobotMap:

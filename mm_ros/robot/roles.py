@@ -21,12 +21,12 @@ from mm_ros.robot.tree import Pair, Tree
 
 LATERAL_AXIS = 0.8  # minimum cosine between the axis of a knee joint and the lateral axis of the robot
 ALONG = 0.9  # A joint twists its limb if the cosine between its axis and the limb is at least this.
-CLEARLY_BETTER = 2.0  # Geometry overrules the name of a knee or elbow if the best score is this many times its score.
+CLEARLY_BETTER = 2.0  # A joint with this many times the score of the joint that is named knee or elbow replaces it.
 NO_END = 0.3  # If nothing follows the last joint of a limb, the joint's score is multiplied by this.
 TOES_AHEAD = 0.12  # A joint that is ahead of the ankle by more than this share of the leg length is a toe joint.
 CLAVICLE = 0.12  # A clavicle joint's axis is at least this share of the upper arm's length from the shoulder.
-PLACEHOLDER_RAD = 6.0  # Joint limits that are wider than this do not show the direction in which the joint flexes.
-LIMITS_DIFFER_RAD = 0.35  # If the limits of a left and a right joint differ by more than this, a warning is shown.
+PLACEHOLDER_RAD = 6.0  # The limits of a joint with a wider range than this do not show in which direction it flexes.
+LIMITS_DIFFER_RAD = 0.35  # A warning is shown if the limits of a left and a right joint differ by more than this.
 # Confidence of a joint's role if name and geometry agree, if the name states no role, and if name and geometry differ.
 AGREED, SILENT, DISPUTED = 1.0, 0.8, 0.5
 # Weights of the facts that show where the robot's front is: joint names, knees, elbows, feet, toes, and the x axis.
@@ -142,7 +142,7 @@ def _legs_and_arms(tree: Tree) -> tuple[Pair | None, Pair | None]:
         return (low, None) if _is_leg(tree, low) else (None, low)
     arms = max(others, key=lambda p: (_limb_words(tree, p) == "arm", _start_height(tree, p)))
     if _limb_words(tree, low) == "arm" and _limb_words(tree, arms) != "leg":
-        return None, low  # By the joint names, the lowest limbs are arms; without legs, a pair above may be eyes.
+        return None, low  # The names say that the lowest limbs are arms, so a pair above is not arms, but e.g. eyes.
     if _start_height(tree, arms) < _start_height(tree, low):
         return (low, None) if _is_leg(tree, low) else (None, low)
     return low, arms

@@ -19,7 +19,7 @@ from mm_ros.robot.model import Robot, Shape
 MESH_KINDS = (".stl", ".obj", ".dae", ".ply")
 MOST_MESH_BYTES = 64 << 20
 DEPTH = (0.005, 0.5)  # Minimum and maximum plausible height of an ankle above its sole, as shares of the leg length.
-LEVEL_RAD = 0.14  # A sole whose tilt at zero joint angles is smaller than this counts as level.
+LEVEL_RAD = 0.14  # A sole that is tilted by less than this at zero joint angles counts as level.
 # Assumed dimensions of an unknown sole as shares of the leg length: depth below the ankle, length ahead of the ankle,
 # length behind the ankle, half the width.
 ESTIMATE = (0.09, 0.23, 0.12, 0.05)

@@ -150,7 +150,7 @@ class Tree:
         if n < 2 or abs(len(a) - len(b)) > 2:
             return None
         if {vote(j).side for j in a} == {vote(j).side for j in b} != {""} and len({vote(j).side for j in a}) == 1:
-            return None  # By their names, both limbs are on one side of the robot, for example a front and a hind leg.
+            return None  # The names state one side for both limbs, for example a left front leg and a left hind leg.
         a, b = a[:n], b[:n]
         tolerance = max(0.01, SAME_HEIGHT * max(self.reach(a[0]), self.reach(b[0])))
         apart = np.array([self.points[i] - self.points[j] for i, j in zip(a, b, strict=True)])

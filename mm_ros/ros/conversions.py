@@ -34,7 +34,7 @@ def _kind(name: str) -> Any:
 
 
 def floats(values: NDArray[Any]) -> array[float]:
-    """Return float32 numbers for a ROS message as `array('f')`: rclpy checks each number of a list or numpy array."""
+    """Return float32 numbers for a ROS message as `array('f')`, because rclpy would check each number of a list."""
     out = array("f")
     out.frombytes(np.ascontiguousarray(values, np.float32).tobytes())
     return out

@@ -31,7 +31,7 @@ class Qos:
     latched: bool = False  # transient local
     depth: int = KEPT
     live_depth: int = LIVE
-    live_reliable: bool | None = None  # whether nodes of mm_ros subscribe reliably; None: as the publisher
+    live_reliable: bool | None = None  # whether subscriptions of mm_ros are reliable; None: as the publisher
 
 
 STREAM = Qos()

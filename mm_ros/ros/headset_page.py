@@ -181,7 +181,7 @@ class HeadsetPage:
         self.tell()
 
     def _take_body(self, names: list[str], stamp_ns: int, joints: F64) -> None:
-        """Store a body pose that a headset has estimated; the web server calls `_body` in its own thread."""
+        """Store a body pose that a headset has estimated; the thread of the web server calls this method."""
         self._bodies.append((names, stamp_ns, joints))
         self._wake()
 
@@ -233,7 +233,7 @@ class HeadsetPage:
         self._latencies_ms.append(age_ms)
         skeleton = self._skeletons.get(pose.skeleton & 0xFFFFFFFF)
         if skeleton is None:
-            return  # the page cannot draw a pose before its skeleton has arrived
+            return  # the page cannot draw a pose before it has got the avatar's skeleton
         positions, rotations = room_joints(pose, skeleton)
         feet = sum(bool(flag) << k for k, flag in enumerate((*pose.locked, *pose.contacts))) | bool(pose.stale) << 4
         stamp_ns = time.monotonic_ns() - (now_ns - pose.stamp_ns)

@@ -15,7 +15,7 @@ REPORT_NS = 1_000_000_000
 # node publishes at less than CALM_RATE [Hz], its diagnostic reports do not wait for an idle time.
 CALM, CALM_RATE = 0.7, 20.0
 LATENCY_WARN_S, LATENCY_ERROR_S = 0.05, 0.5
-OTHER_CLOCK_S = 10.0  # A time stamp that differs by more than this from the present comes from another clock.
+OTHER_CLOCK_S = 10.0  # A time stamp that differs from the present by more than this time [s] is from another clock.
 
 
 @dataclass
@@ -37,7 +37,7 @@ class Health:
     warnings: dict[str, str] = field(default_factory=dict)
     passing: dict[str, str] = field(default_factory=dict)  # warnings that appear in one diagnostic report only
     errors: dict[str, str] = field(default_factory=dict)
-    watch: Callable[[], None] | None = None  # is called before each diagnostic report, to update `values`
+    watch: Callable[[], None] | None = None  # function that updates `values` before each diagnostic report
     _last_ns: int = 0
     _stamp_ns: int = 0  # time stamp of the node's last published message [ns]
     _rate: float = 0.0

@@ -28,7 +28,7 @@ class Hub:
     """Passes data between the nodes of one process, in the order in which ROS would deliver them as messages."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()  # held by a thread while it runs a callback of a node
+        self.lock = threading.RLock()  # lock that a thread holds while it runs a callback of a node
         self.inlets: dict[str, list[Inlet]] = {}
         self.outlets: dict[str, list[Outlet]] = {}
         self._queue: deque[tuple[Inlet, Callable[[Any], None], Any]] = deque()
@@ -49,8 +49,8 @@ class Hub:
     def arrive(self, name: str, message: Any) -> None:
         """Deliver a message from another process to all subscriptions (inlets) of the topic `name`.
 
-        Only one of a process's subscriptions of a topic is read. If each were read separately, a callback could publish
-        results before the other subscriptions get the message.
+        Of a process's subscriptions of a topic, only one is read. If each subscription were read separately, the
+        callback of one could publish results before the others get the message.
         """
         own = self.outlets.get(name)
         if not (own and _is_own(own, message)):

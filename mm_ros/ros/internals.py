@@ -60,7 +60,7 @@ def default_group(node: Node, group: CallbackGroup) -> Iterator[None]:
 
 class _NoGuard:
     def trigger(self) -> None:
-        """Do nothing, because no other thread waits for this executor and must be woken up."""
+        """Do nothing: this method would wake up threads that wait for this executor, but there are none."""
 
 
 class LeanExecutor(SingleThreadedExecutor):
@@ -101,7 +101,7 @@ class Loading:
         refusal = ""
         try:
             self._load()
-        except Exception as error:  # the node then refuses the new parameter value
+        except Exception as error:  # a parameter value whose files cannot be loaded is refused
             refusal = str(error) if isinstance(error, MmRosError) else repr(error)
         self._refusal = refusal
         self._wake()
@@ -116,7 +116,7 @@ class Loading:
 class LoadingParameterService(ParameterService):
     """Parameter services of a node that load the files of a new parameter value in a thread before they set the value.
 
-    The function `loading` returns for given parameters a function that loads their files, or None without files.
+    The function `loading` returns a function that loads the files of given parameters, or None if they name no file.
     """
 
     def __init__(self, node: Node, loading: Callable[[list[Parameter]], Callable[[], None] | None]) -> None:

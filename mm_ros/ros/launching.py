@@ -191,7 +191,7 @@ def overrides(node: str, given: dict[str, str]) -> dict[str, Any]:
         if given.get("headset_wifi") == "true":
             out["page_wifi"] = True
     if node == "pose_estimator":
-        number = given["camera"].isdigit()  # as text, because ROS launch would convert "0" to an integer
+        number = given["camera"].isdigit()  # ROS launch would convert the text "0" to an integer
         out["camera"] = f"webcam {given['camera']}" if number else given["camera"]
     if node in ("motion_matcher", "visualizer"):
         out["database"] = given["database"]
@@ -247,7 +247,7 @@ def _one_process(given: dict[str, str], more: Sequence[str] = ()) -> list[Any]:
         command += [f"--{name.replace('_', '-')}={given[name]}"] if given.get(name) else []
     command += ["--page"] if given.get("page") == "true" else []
     command += ["--headset-wifi"] if given.get("headset_wifi") == "true" else []
-    t_pose = given.get("urdf_t_pose")  # [rad], but the option `--urdf-t-pose` in degrees
+    t_pose = given.get("urdf_t_pose")  # The launch argument is in radians, the option `--urdf-t-pose` in degrees.
     command += ["-p", f"robot_follower.urdf_t_pose={t_pose}"] if t_pose else []
     if given.get("urdf") and _has_state_publisher(given["urdf"]):
         command += ["-p", "robot_follower.link_tf=false"]

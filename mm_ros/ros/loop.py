@@ -150,7 +150,7 @@ class Loop:
                 self.post(lambda value=outlet.latched: inlet.receive(value))  # type: ignore[misc]
 
     def leave(self, inlet: Inlet, destroy: Callable[[], None]) -> None:
-        """Stop reading the subscription of `inlet`; call the function `destroy` when the loop does not wait for it."""
+        """Stop reading the subscription of `inlet`, and call `destroy` once the loop no longer uses it."""
 
         def destroyed() -> None:
             self._waiting, self._attended = None, []
@@ -235,7 +235,7 @@ class Loop:
         return [self._by_pointer[p] for p in ready if p in self._by_pointer]
 
     def _look_outside(self, context: Any, now_ns: int) -> None:
-        """Choose the topics to read: topics of other processes, and topics that no node of this process publishes."""
+        """Choose the topics to read from DDS: all except those that only nodes of this process publish."""
         self._look_ns = now_ns + OUTSIDE_NS
         wanted = []
         with self.hub.lock:
@@ -243,7 +243,7 @@ class Loop:
         for name, inlets in topics:
             own = len(self.hub.outlets.get(name, ()))
             if not own or self._nodes[0].count_publishers(name) > own:
-                wanted.append(inlets[0])  # only one subscription of each topic is read
+                wanted.append(inlets[0])  # of each topic, only one of this process's subscriptions is read
             for inlet in inlets:
                 inlet.report_events()
         if self._waiting is not None and wanted == self._attended:

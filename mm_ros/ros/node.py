@@ -169,7 +169,7 @@ class AvatarNode(Node):
     def follow_layout(self, set_times: Callable[[tuple[float, ...]], None]) -> None:
         """Call `set_times` with the trajectory times of the matcher's feature layout, whenever the layout changes.
 
-        Until a feature layout is received, the trajectory has the default times, and the matcher interpolates.
+        Before a feature layout is received, the trajectory has default times; the matcher converts it by interpolation.
         """
         self.listen("feature_layout", lambda msg: set_times(trajectory_times_from_ros(msg)))
 
@@ -276,7 +276,7 @@ def run_all(makers: Sequence[Callable[..., Node]], args: list[str] | None = None
         Loop.current = None
         ending.ignore_more()
         if isinstance(loop, Loop):
-            loop.end()  # The loop is ended again here, because a second Ctrl-C can interrupt the end of `spin`.
+            loop.end()  # `spin` also calls `end`, but a second Ctrl-C can interrupt that call.
         for n in nodes:
             if hasattr(n, "close"):
                 n.close()

@@ -96,10 +96,10 @@ class LiveSettings:
         before = list(self.current)
         try:
             self._apply(parameters)
-        except Exception as error:  # the node refuses a wrong value and continues
+        except Exception as error:  # a wrong value is refused, and does not end the node
             self.current = before
             with suppress(Exception):
-                self._on_change()  # all parts of the node use the old values again
+                self._on_change()  # applies the old values to all parts of the node again
             reason = str(error) if isinstance(error, MmRosError) else repr(error)
             return SetParametersResult(successful=False, reason=reason)
         return SetParametersResult(successful=True)
@@ -110,7 +110,7 @@ class LiveSettings:
         try:
             self._replace(parameters)
             return self.current
-        except Exception:  # the method `_set` then reports the reason
+        except Exception:  # rclpy calls `_set` next, which reports why the change is refused
             return None
         finally:
             self.current = before
@@ -136,7 +136,7 @@ class LiveSettings:
 
 
 def _declared(node: Node, name: str, default: Any, described: ParameterDescriptor) -> Any:
-    """Declare a ROS parameter. If its default is a float, an integer in the parameter file is accepted, too."""
+    """Declare a ROS parameter. For a default of type float, the parameter file may also contain an integer."""
     given = overrides(node).get(name)
     if given is not None and given.type_ == Parameter.Type.INTEGER and isinstance(default, float):
         overrides(node)[name] = Parameter(name, value=float(given.value))

@@ -46,7 +46,7 @@ def profile(pid: int) -> Path:
     queue for about two more seconds.
     """
     common = share_folder() / "config" / "this_machine.xml"
-    offset = 11 + 2 * (pid % PORTS)  # odd, because DDS uses even ports for discovery
+    offset = 11 + 2 * (pid % PORTS)  # The offset is odd, because DDS uses the even ports for discovery.
     own = writable_root() / "dds" / f"{OWN}_{offset}.xml"
     text = common.read_bytes().replace(b"<rtps>", b"<rtps><port><offsetd3>%d</offsetd3></port>" % offset, 1)
     with suppress(MmRosError, OSError):

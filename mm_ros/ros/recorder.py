@@ -41,7 +41,7 @@ class Recorder(Node):
             qos = listener_qos(t.qos, DEPTH)
             self.create_subscription(message_class(t.type), t.name, self._keeper(topic), qos, raw=True)
 
-        # A timer writes received messages to the disk, because the next message can arrive minutes later.
+        # A timer flushes the bag, because `bag.write` flushes only with the next message, perhaps minutes later.
         self.create_timer(FLUSH_S, self.bag.flush, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
     def _keeper(self, topic: str) -> Any:

@@ -118,7 +118,7 @@ class Replay(Node):
         self._let_settle()
 
     def _let_settle(self) -> None:
-        """Wait until DDS finds no more new subscribers: subscribers of different topics are found in any order."""
+        """Wait until DDS finds no new subscribers of any topic, because it finds a node's subscriptions one by one."""
         since = time.monotonic()
         end, before = since + SETTLE_S, [-1]
         while time.monotonic() < min(end, since + QUIET_S):

@@ -17,7 +17,7 @@ STICK_S, PATH_S = 1 / 30, 0.5
 CHANGES_S = (1.2, 3.0)  # minimum and maximum time [s] between two random movements of the simulated stick
 # The script leads an avatar that is farther than 3 m from the middle of the room back to the middle.
 FARTHEST_M = 3.0
-GAITS = ((5, 0.25), (4, 0.15))  # gamepad buttons for jog and strafe: index and probability
+GAITS = ((5, 0.25), (4, 0.15))  # index of the gamepad button for jog and for strafe, and probability that it is pressed
 ROUND = ((0.0, 0.0), (2.5, 0.0), (3.5, 1.5), (2.0, 2.5), (1.0, 4.0), (-1.0, 3.0), (-0.5, 1.5))
 
 
@@ -39,7 +39,7 @@ class _Stick:
 
     def _tick(self) -> None:
         if self._node.count_publishers(self._joy.topic_name) > 1:
-            return  # another node publishes the input of a real gamepad
+            return  # the script pauses while another node publishes the input of a real gamepad
         self._left_s -= STICK_S
         if self._left_s <= 0:
             self._change()

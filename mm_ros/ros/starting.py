@@ -24,7 +24,7 @@ _announcing: Node | None = None
 def begin(args: Sequence[str] | None = None) -> None:
     """Initialize ROS with the arguments `args` and make a temporary node, by which other processes find this process.
 
-    Only the first call has an effect. Raise MmRosError for an unreadable parameter file or an unknown argument.
+    Further calls of `begin` do nothing. Raise MmRosError for an unreadable parameter file or an unknown argument.
     """
     global _announcing
     if _announcing is not None:

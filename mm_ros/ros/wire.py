@@ -268,7 +268,7 @@ class Wire:
         """Convert a message or a serialized message to a dataclass; raise MmRosError if its numbers are implausible."""
         if not isinstance(given, bytes):
             return self._kind.from_ros(given)
-        if given == self._last[0]:  # already converted for another node of this process
+        if given == self._last[0]:  # another subscription of this process has already converted the message
             return self._last[1]
         out = self._read_fast(given)
         if out is None:
@@ -290,7 +290,7 @@ class Wire:
     def _add(self, forms: dict[Any, _Form], shape: Any, msg: Any) -> _Form | None:
         if self._kind.form is None:
             return None
-        if len(forms) >= SHAPES:  # limits the memory if each message contains new strings
+        if len(forms) >= SHAPES:  # If each message contained new strings, templates would fill the memory.
             forms.clear()
         forms[shape] = self._kind.form(Template(msg), msg)
         return forms[shape]

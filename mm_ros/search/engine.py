@@ -206,7 +206,7 @@ class Engine:
         matching it is too slow, because it computes the cost of every frame.
         """
         query, w = _floats("query", query_normalized), _floats("weights", weights)
-        self.search(query, w, mask=mask)  # `search` is called only to check query, weights and mask
+        self.search(query, w, mask=mask)  # its result is ignored: `search` is called to check query, weights and mask
         wanted = np.zeros(len(self.corpus.features), np.bool_)
         for start, stop in zip(self.corpus.starts, self.corpus.searchable_stops, strict=True):
             wanted[start:stop] = True

@@ -72,7 +72,7 @@ class Corpus(NamedTuple):
     features: F32  # (N, D) normalized
     starts: I64  # (C,) clip ranges
     stops: I64  # (C,) exclusive
-    searchable_stops: I64  # (C,) from this frame on, a search returns no frame of the clip, whose end is near
+    searchable_stops: I64  # (C,) first frame of each clip that a search never returns, because the clip's end is near
     tags: U64  # (N,)
 
 

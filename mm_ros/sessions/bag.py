@@ -245,7 +245,7 @@ class BagWriter:
         self._ended = True
         if hasattr(self._storage, "bio"):
             with suppress(OSError):
-                self._storage.bio.raw.close()  # closes the MCAP file without the buffered bytes
+                self._storage.bio.raw.close()  # closing `raw` does not write the buffered bytes
                 os.truncate(self._storage.path, self._whole)
         elif hasattr(self._storage, "conn"):
             with suppress(sqlite3.Error):

@@ -19,7 +19,7 @@ VERSION = 4  # version of the present message definitions of mm_ros
 
 @dataclass(frozen=True)
 class Former:
-    until: int  # last version in which the message type `type` was defined like this
+    until: int  # last version in which the message type `type` had the definition `definition`
     type: str
     definition: str
     change: Callable[[Any], dict[str, Any]] = lambda message: {}
@@ -41,7 +41,7 @@ def _match_2(message: Any) -> dict[str, Any]:
     return {
         "engine": "search" if searches else message.engine,
         "search_structure": message.engine if searches else "",
-        # Recordings of version 1 have no values for the following fields of `Match`.
+        # empty values for those fields of `Match` that recordings of version 1 do not contain
         "clip_index": -1,
         "tags": [],
         "weights": np.zeros(0, np.float32),

@@ -47,7 +47,7 @@ def link_meshes(figure: Figure) -> dict[str, Mesh]:
     if total > MOST_TRIANGLES:
         out = {name: _thinned(m, MOST_TRIANGLES / total) for name, m in out.items()}
     shaped = sum(bool(part.shapes) for part in robot.parts.values())
-    return out if 2 * len(out) > shaped > 0 else _sticks(figure)  # capsules, if half of the meshes are missing
+    return out if 2 * len(out) > shaped > 0 else _sticks(figure)  # if half of the meshes are missing, draw capsules
 
 
 def _joined(meshes: list[Mesh]) -> Mesh:

@@ -1,7 +1,7 @@
 """Change parameters of a running graph as a user does: `python -m mm_ros.ros.bench.disturb AVATAR`.
 
-Every half second, this program changes the weight of a feature of the search, or resets the desired trajectory. Every 4
-s, the program makes the graph search a copy of its database file, or the original file again.
+Every half second, this program changes the parameter `responsiveness` of the search, or resets the desired trajectory.
+Every 4 s, the program switches the search from the database file to a copy of this file, or back.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def main(words: list[str]) -> int:
                 client, request = setting, changed("responsiveness", 1.0 + turn % 3 * 0.1)
             asked = client.call_async(request)
             rclpy.spin_until_future_complete(node, asked, timeout_sec=PATIENCE_S)
-            # The pause is not made by `spin_once`, because `spin_once` would return as soon as a parameter has changed.
+            # The program sleeps, because `spin_once` would return before PERIOD_S, as soon as a parameter has changed.
             time.sleep(PERIOD_S)
     return 0
 

@@ -1,8 +1,8 @@
 """Baseline for the latency of the graph: nodes that pass on messages of the same sizes without any computation.
 
-Run `python -m mm_ros.ros.bench.floor AVATAR RATE [HOP …]`. Each HOP is the number of a topic in the table `HOPS`, which
-a node of this process publishes. If no HOP is given, the nodes of all topics run in one process. If HOP is `one_hop`,
-one node publishes the /tf messages of the trackers and of the pose, and there are no other nodes.
+Run `python -m mm_ros.ros.bench.floor AVATAR RATE [HOP …]`. Each HOP is the index of a topic in the table `HOPS`; for
+each HOP, this process runs the node that publishes the topic. If no HOP is given, the nodes of all topics run in one
+process. If HOP is `one_hop`, a single node publishes the /tf messages of the trackers and of the pose.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class Executor(LeanExecutor):
 class Samples:
     """Computes the time stamps of simulated tracker samples, which a timer publishes at a fixed rate.
 
-    The earliest tick of the timer determines the time stamps. If the stamps were aligned with a late tick, each later
-    sample would be published one tick too late.
+    Multiples of the sample period are counted from the tick of the timer that was least late. If they were counted from
+    a later tick, some stamps would lie after the tick that publishes them.
     """
 
     def __init__(self, rate: float) -> None:
@@ -86,7 +86,7 @@ class Source(Node):
     def __init__(self, avatar: str, rate: float) -> None:
         super().__init__("floor_source", namespace=avatar)
         self._samples = Samples(rate)
-        self._settling = 50  # number of first ticks without a sample, because they are late
+        self._settling = 50  # The first ticks of the timer are late, so the first sample is sent at this tick.
         self._frame = next(iter(sample_trackers(1)))
         self._frames = TrackerTf(avatar)
         self._out, self._tf = _publisher(self, "trackers"), _publisher(self, "/tf")

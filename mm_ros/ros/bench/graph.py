@@ -146,7 +146,7 @@ def floor_commands(kind: str, rate: int) -> list[list[str]]:
 @dataclass
 class Running:
     pids: list[int]
-    check: Callable[[], None]  # raises MmRosError if a process of the ROS graph has ended
+    check: Callable[[], None]  # function that raises MmRosError if a process of the ROS graph has ended
 
 
 @contextmanager
@@ -265,7 +265,7 @@ def _threads(pids: list[int]) -> int:
 
 
 def median_of(rounds: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the median of each quantity over the rounds, and the total numbers of lost and counted samples."""
+    """Return each quantity's median over the rounds, and the numbers of lost and counted samples of all rounds."""
     keys = rounds[0]["latency_ms"]
     out: dict[str, Any] = {
         "latency_ms": {k: round(float(np.median([r["latency_ms"][k] for r in rounds])), 2) for k in keys}
@@ -278,9 +278,9 @@ def median_of(rounds: list[dict[str, Any]]) -> dict[str, Any]:
 
 @contextmanager
 def measuring() -> Iterator[None]:
-    """Initialize ROS for a benchmark, which SIGTERM ends by the exception KeyboardInterrupt.
+    """Initialize ROS for a benchmark; in this context, SIGTERM raises KeyboardInterrupt.
 
-    The signal handlers of rclpy are not used, because they would close the ROS context between two rounds.
+    The signal handlers of rclpy are not used, because after a signal they would close ROS while the benchmark runs.
     """
     settle_reach("LOCALHOST")
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -351,7 +351,7 @@ def _all(plan: Plan, folder: Path, say: Say) -> dict[str, Any]:
     for rate in plan.rates:
         variants = _variants(plan, rate, folder)
         rounds: dict[str, list[dict[str, Any]]] = {name: [] for name in variants}
-        for _ in range(plan.rounds):  # The variants run in turns, so that other programs slow all of them down.
+        for _ in range(plan.rounds):  # Graph and baselines run in turns: other programs slow all of them down.
             for name, run in variants.items():
                 rounds[name].append(run())
         for name, figures in rounds.items():

@@ -1,4 +1,4 @@
-"""Measures how memory and latency of the graph grow over an hour of simulated time, which runs fast."""
+"""Measures how memory and latency of the graph grow over an hour of simulated time, faster than real time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mm_ros.ros.qos import message_class, publisher_qos
 from mm_ros.ros.reach import settle_reach
 
 SESSION_S = 120  # duration [s] of the recorded session that the benchmark plays in a loop
-PARTS = 12  # number of equal parts of the run, each with one measurement
+PARTS = 12  # number of equal parts of the run; memory and latency are measured once per part
 # The first WARM_PARTS measurements of the memory are ignored, because buffers and logs are still filling.
 WARM_PARTS = 2
 START_S = 120.0

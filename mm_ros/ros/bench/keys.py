@@ -20,7 +20,7 @@ def key_latency(
     processes: Any, port: int, presses: int, seed: int, database: Path | None, say: Callable[[str], None]
 ) -> dict[str, Any]:
     """Press and release `presses` keys at random moments, and return statistics of the delays [ms] from a key press
-    until the page receives the first pose that follows the key. The page draws no pictures meanwhile."""
+    until the page receives the first pose that follows the key. The page draws nothing during the measurement."""
     sync_playwright, chromium = browser()
     url, rng = own_address(port), np.random.default_rng(seed)
     words = ["up", "--control", "keyboard", "-p", f"joystick_control.page_port={port}"]

@@ -97,10 +97,10 @@ class _Count:
                 at = poses.pop(stamp, None)
                 if at is not None:
                     self._late_ms.append((at - stamp) * 1e-6)
-                elif stamp >= self._from_ns:  # samples sent before the count began are not lost
+                elif stamp >= self._from_ns:  # samples sent before the count began do not count as lost
                     self._lost += 1
             for stamp in [s for s in poses if s < old_ns]:
-                del poses[stamp]  # A pose is ignored if its tracker sample has arrived before the count began.
+                del poses[stamp]  # poses whose tracker sample arrived before the count began
 
     def taken(self) -> tuple[list[float], int]:
         late, lost = self._late_ms, self._lost

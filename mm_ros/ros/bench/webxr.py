@@ -84,8 +84,8 @@ BEGIN = "mmRosPage.back.length = 0; __bench.missed = mmRosPage.status.session.mi
 def run_bench(
     processes: Any, port: int, rate: float, seconds: float, database: Path | None, say: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Run the benchmark of the headset page for `seconds` seconds and return the measured values. `processes` starts
-    the graph as in `cli/demo.py`, and `port` is the network port of the page."""
+    """Run the benchmark of the headset page for `seconds` seconds and return the measured values. The object
+    `processes` starts the processes of the graph, and `port` is the network port of the page."""
     sync_playwright, chromium = browser()
     url = own_address(port)
     words = ["up", "--trackers", "webxr", "-p", f"tracker_bridge.headset_port={port}"]

@@ -30,7 +30,7 @@ class InputSettings(Settings):
     timeout: float = setting(
         0.5,
         "If the newest input of `joy`, `cmd_vel` or the page is older than `timeout`, the stick counts as released. "
-        "With a larger `timeout`, longer gaps are bridged.",
+        "With a larger `timeout`, the avatar moves on during longer gaps between inputs.",
         "s",
         0.05,
         10.0,

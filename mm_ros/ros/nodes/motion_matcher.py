@@ -55,8 +55,8 @@ class DatabaseSettings(Settings):
               "up` and the launch files set `control`.", choices=CONTROLS, live=False,
     )
     features: str = setting(
-        VR, "Feature layout of the procedural database: the built-in layout vr or steered, or a YAML file. A database "
-            "file contains its own feature layout.",
+        VR, "Feature layout of the procedural database: the built-in layout vr or steered, or a YAML file. For a "
+            "database file, `features` is ignored, because the file contains its own feature layout.",
         live=False,
     )
     steered_features: str = like(features, STEERED, REPLACES.format("features"))
@@ -108,7 +108,7 @@ class MotionMatcher(AvatarNode):
     def preload(cls) -> None:
         with suppress(MmRosError, OSError):
             built = sorted((cache_root() / "database").glob(f"*{SUFFIX}"), key=lambda path: path.stat().st_mtime)
-            if built:  # functions compiled for one database serve all
+            if built:  # functions compiled for one database serve all databases
                 database = read_database(built[-1])
                 warm_up(build_matcher(MatcherSettings(), database, Calibration()), database)
 
@@ -152,7 +152,7 @@ class MotionMatcher(AvatarNode):
         self._stage.explain = subscribed and self.settings(DatabaseSettings).runners_up
         result = self._stage.step(trajectory)
         if result is None:
-            self.health.dropped += 1  # The stage returns None for a trajectory that is late or a duplicate.
+            self.health.dropped += 1  # The matcher stage returns None for a late or duplicate trajectory.
             return
         pose, match = result
         self.outputs.pose(pose, moved=not is_identity(trajectory.new_from_old))

@@ -37,8 +37,8 @@ class EstimatorSettings(Settings):
     threads: int = setting(1, "Number of threads for BlazePose's networks.", low=1, high=16, live=False)
     min_detection_confidence: float = setting(
         0.5,
-        "Minimum confidence of the detector for a person in an image. A larger value gives fewer false detections but "
-        "miss more people.",
+        "Minimum confidence of the detector for a person in an image. With a larger value, fewer detections are false, "
+        "but more people are missed.",
         "",
         0.0,
         1.0,
@@ -70,7 +70,7 @@ class PoseEstimator(AvatarNode):
         self._threads = [threading.Thread(target=self._work, daemon=True)]
         if s.camera:
             self.health.expects_input = False
-            first = pictures(s.camera)  # raises MmRosError if the camera cannot be opened
+            first = pictures(s.camera)  # `pictures` raises MmRosError if the camera cannot be opened
             self._threads.append(threading.Thread(target=self._read, args=(s.camera, first), daemon=True))
         else:
             self.listen("image", self._take)

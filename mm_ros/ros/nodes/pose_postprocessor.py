@@ -35,7 +35,7 @@ class TfSettings(Settings):
         choices=("joints", "root", "off"),
     )
     tf_rate: float = setting(
-        0.0, "Maximum rate of TF messages. If 0, each pose is published on TF.", "Hz", 0.0, 1000.0
+        0.0, "Maximum rate of TF messages. If `tf_rate` is 0, each pose is published on TF.", "Hz", 0.0, 1000.0
     )
 
 
@@ -87,20 +87,20 @@ class PosePostprocessor(AvatarNode):
         listeners = self._pose.get_subscription_count(), self._tf.get_subscription_count()
         pose = self._stage.step(matched, trackers, wait=self._waits(listeners))
         self.outputs.pose(pose, moved=trackers is not None and not is_identity(trackers.new_from_old))
-        self._publish_tf(pose)  # before `pose`, because viewers draw when TF arrives
+        self._publish_tf(pose)  # TF is published before `pose`, because viewers draw when TF arrives
         self._pose.publish(pose)
         self._last_pose.write(pose, listeners if self._reunion.over else self._reunion.expected)
         self._former = pose
         self.health.step(pose.stamp_ns)
 
     def _waits(self, listeners: tuple[int, int]) -> bool:
-        """Return whether to repeat the last pose of the killed process, as long as its subscribers were not found."""
+        """Return whether to repeat the killed process's last pose, because its subscribers are not yet found again."""
         if self._reunion.over:
             return False
         waits = self._reunion.waits(listeners, time.monotonic_ns())
         if not waits and not self._reunion.complete:
             assert self._stage is not None
-            self._stage.declare()  # late subscribers must not blend earlier poses into later ones
+            self._stage.declare()  # Subscribers that were not found missed poses, and must not blend over the gap.
         return waits
 
     def _publish_tf(self, pose: AvatarPose) -> None:

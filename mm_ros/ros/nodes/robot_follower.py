@@ -60,8 +60,8 @@ class RobotSettings(Settings):
     output: str = setting(
         "", "Receiver of the robot commands; if `output` is empty, no commands are sent. The values `trajectory` and "
             "`position` publish commands on the topics `joint_trajectory` and `joint_commands`. "
-        "The values `sonic`, `sonic_body` and `sonic_planner` send joints, a body of SMPL, or walking and three points "
-        "by ZeroMQ. The value `twist2` writes commands to Redis.",
+        "By ZeroMQ, `sonic` sends joint angles, `sonic_body` a body of the model SMPL, and `sonic_planner` the walking "
+        "velocity and the poses of wrists and head. The value `twist2` writes commands to Redis.",
         choices=("", "trajectory", "position", *SONIC, "twist2"), live=False,
     )  # fmt: skip
     dry_run: bool = setting(
@@ -88,8 +88,8 @@ class RobotSettings(Settings):
     )
     without_feedback: bool = setting(
         False,
-        "Start from `start_pose` instead of the measured joint angles. Use `without_feedback` only for robots that "
-        "report no joint angles.",
+        "Assume that the robot is in `start_pose` at the start, instead of reading its joint angles. Use "
+        "`without_feedback` only for robots that report no joint angles.",
         live=False,
     )
     start_pose: str = setting(

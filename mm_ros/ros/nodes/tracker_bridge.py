@@ -54,7 +54,7 @@ POSE_TOPICS = {"head_topic": HEAD_ROLE, "left_topic": LEFT_HAND_ROLE, "right_top
 
 @dataclass(frozen=True)
 class BridgeSettings(Settings):
-    source: str = setting("synthetic", "Tracker source, which reads the poses.", choices=SOURCES, live=False)
+    source: str = setting("synthetic", "Tracker source from which the poses are read.", choices=SOURCES, live=False)
     path: str = setting(
         "",
         "File or folder that the tracker source reads. Source `mocap`: a BVH file, or a folder or an archive of BVH "
@@ -392,7 +392,7 @@ class TrackerBridge(AvatarNode):
         reported = f"{hands.convention} {hands.exchanged} {hands.known()}"
         if reported != self._hands_reported:
             self._hands_reported = reported
-            if hands.exchanged:  # rclpy refuses two severities in one line of code
+            if hands.exchanged:  # rclpy does not allow one call in the code to log with two severities
                 self.get_logger().warning(report)
             else:
                 self.get_logger().info(report)

@@ -1,5 +1,5 @@
 """Node `trajectory_predictor`: computes `trajectory` from `trackers`, `body_orientation` and `landmarks`. While no
-trackers arrive, the node publishes trajectories at 60 Hz that are marked `stale`."""
+trackers arrive, the node publishes trajectories marked `stale` at 60 Hz, which stop the avatar."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from mm_ros.trajectory.from_trackers import TrajectorySettings
 
 LATE_NS = 50_000_000
 STALE_PERIOD_S = 1 / 60
-# The node publishes stale trajectories after this number of timer ticks without a tracker message. A single tick is not
-# enough, because after a stall of the process the timer ticks before the waiting tracker messages are read.
+# After this number of timer ticks without a tracker message, the avatar is stopped by `stale` trajectories. A single
+# tick is not enough, because after a stall of the process the timer ticks before waiting tracker messages are read.
 STALE_TICKS = 3
 NS = 1e9
 
@@ -31,8 +31,8 @@ NS = 1e9
 class StaleSettings(Settings):
     silent_s: float = setting(
         0.2,
-        "Time without trackers after which the node publishes stale trajectories, which stop the avatar. With a larger "
-        "value the avatar stops later.",
+        "The node stops the avatar after this time without tracker messages, by trajectories marked `stale`. With a "
+        "larger value the avatar stops later.",
         "s",
         0.05,
         60.0,
@@ -59,7 +59,7 @@ class TrajectoryPredictor(AvatarNode):
         self.listen_calibrated("trackers", self._on_trackers)
         self.listen("body_orientation", self._on_orientation)
         self.listen("landmarks", self._on_landmarks)
-        self._watchdog = self.every(self._silent_ns / NS, self._watch)  # restarted by each tracker message
+        self._watchdog = self.every(self._silent_ns / NS, self._watch)  # timer, which each tracker message restarts
         self.start()
 
     @classmethod

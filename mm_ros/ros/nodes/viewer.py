@@ -53,7 +53,7 @@ ROBOT = ("robot_base", "joint_targets")
 BODIES = (("pose", "body"), ("truth", "truth"), ("matched_pose", "matched"))
 REPORT_S, LOOK_S = 0.25, 1.0
 KEPT_TRUTHS = 100
-GONE_S = 3.0  # The page removes an avatar that has had neither topics nor messages for 3 s.
+GONE_S = 3.0  # The page hides an avatar whose `pose` has no publisher and that sent nothing in the last 3 s.
 REST = 0.75  # 75 % of a frame's duration after the last frame, the node begins to wait for a pose to draw.
 SILENT_S = 0.5  # The node does not wait for poses of an avatar that has sent nothing for 0.5 s.
 
@@ -130,7 +130,7 @@ class Viewer(AvatarNode):
         self._panel = Panel(self._server, lambda *action: self._actions.put(action))
         furnish(self._server)
         self._seen: dict[str, Seen] = {}
-        self._left: dict[str, AvatarScene] = {}  # scenes of stopped avatars, which may start again
+        self._left: dict[str, AvatarScene] = {}  # hidden scenes of stopped avatars, shown when the avatar starts again
         self._shown: dict[str, bool] = {}  # maps a layer of the page to True if the user has switched the layer on
         self._beside = True
         self._cameras: dict[int, Camera] = {}

@@ -170,7 +170,7 @@ def _column_to_halve(points: F32, order: I64, start: int, stop: int, within_bloc
         gain = 0.0
         if 0 < above < count:
             for c in range(columns):
-                gain += (upper[c] - above * mean[c]) ** 2  # `gain` is proportional to the variance between halves
+                gain += (upper[c] - above * mean[c]) ** 2  # proportional to the variance between the two halves
             gain /= above * (count - above)
         if gain > best_gain:
             best, best_gain = candidate, gain

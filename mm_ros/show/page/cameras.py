@@ -33,7 +33,7 @@ class Camera:
         self._lead_until = 0.0
         self._touched = 0.0
         self._last = time.monotonic()
-        self._fov = 0.0  # field of view before the first-person mode [rad]; 0 in all other modes
+        self._fov = 0.0  # in first-person mode, the field of view to restore after it [rad]; else 0
 
     def move(self, scene: Any) -> None:
         now, camera, mode = time.monotonic(), self._client.camera, self._mode.value
@@ -50,7 +50,7 @@ class Camera:
 
     def _follow(self, camera: Any, goal: Any, dt: float, now: float) -> None:
         offset = np.asarray(camera.position) - np.asarray(camera.look_at)
-        if self._sent_offset is None:  # ignore the browser's default camera pose
+        if self._sent_offset is None:  # The browser still has its default camera pose, which is replaced.
             self._lead(goal, self._offset)
         elif self._target is None:
             self._target, self._sent_offset = goal, offset

@@ -50,7 +50,7 @@ def listen(port: int) -> dict[str, float]:
             while True:
                 came.append((time.monotonic() - began, page.recv()))
                 size += len(came[-1][1])
-        except (KeyboardInterrupt, ConnectionClosed):  # the viewer may end first
+        except (KeyboardInterrupt, ConnectionClosed):  # the viewer may end before the test client
             pass
     last = came[-1][0]
     # Rates are those of the last RECENT_S seconds, because the viewer sends large meshes at the start.

@@ -37,7 +37,7 @@ LANDMARK_LINES = np.array([
     (12, 14), (14, 16), (16, 18), (16, 20), (16, 22), (18, 20), (11, 23), (12, 24), (23, 24),
     (23, 25), (25, 27), (27, 29), (27, 31), (29, 31), (24, 26), (26, 28), (28, 30), (28, 32), (30, 32),
 ])  # fmt: skip
-MOVED_M, TURNED = 2e-4, 3e-4  # A bone that moves by less than 0.2 mm and turns by less than 0.3 mrad is not sent.
+MOVED_M, TURNED = 2e-4, 3e-4  # smallest changes of a bone that are sent: of a coordinate, of a number of its quaternion
 
 LAYERS = (
     "body", "truth", "matched", "trackers", "desired", "found", "feet", "user_feet", "features", "trail", "landmarks",

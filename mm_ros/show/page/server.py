@@ -37,7 +37,7 @@ def serve(host: str, port: int, access: Access | None = None) -> Any:
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((host, port))  # without this check, viser would use another port
+            probe.bind((host, port))  # if the port is in use, viser would choose another port
         except OSError as error:
             where = f"{host}:{port} ({error.strerror})"
             raise MmRosError(f"cannot serve the page at {where}; choose another --host or --port") from None
@@ -108,7 +108,7 @@ class _Websockets:
             "process_request": _judge(self._access, process_request),
             "create_connection": _connection_class(self._access),
             "max_size": self._access.limits.message_bytes,
-            "close_timeout": 1.0,  # [s]; a page that floods the server does not answer
+            "close_timeout": 1.0,  # [s]; a page that sends too many messages may not confirm the end
         }
         return serve(_limit(self._access, handler), host, port, **options | ours)
 

@@ -2,7 +2,7 @@
 (CA) and one for the server, which the CA signs.
 
 The private keys stay in the user's folder with mode 0600. The CA may sign only for names and addresses of local
-networks. A stolen key of the CA is useless against connections of a device that trusts the CA to any other address.
+networks. A device that trusts the CA refuses certificates for other addresses, even if the CA's key was stolen.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def addresses() -> list[str]:
         lines = [line for line in text.splitlines() if not re.match(VIRTUAL, line)]
         found = set(re.findall(r"inet (\d+\.\d+\.\d+\.\d+)", "\n".join(lines))) or found
     with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect(("10.255.255.255", 9))  # sends no packet, but selects the default route
+        probe.connect(("10.255.255.255", 9))  # `connect` sends no packet, but selects the default route
         found.add(probe.getsockname()[0])
     return sorted(a for a in found if not a.startswith("127.") and is_local(a))
 

@@ -77,7 +77,7 @@ class Page:
         self.mode = ""
         self.visibility = "visible"
         self.about: dict[str, Any] = {}
-        self.is_page = True  # false for the connection of the command `mm_ros headset`
+        self.is_page = True  # false if the client is not a page but the command `mm_ros headset`
         self.frames: deque[int] = deque(maxlen=256)  # times of arrival
         self.ages_ms: deque[float] = deque(maxlen=90)  # times from the page's tracker samples to their arrival [ms]
         self.frame: wire.PageFrame | None = None  # the last one
@@ -102,14 +102,14 @@ class HeadsetServer:
         self.on_frame: Callable[[Page, wire.PageFrame, int], None] = lambda page, frame, stamp_ns: None
         # Function that receives the input of the page that steers the character, or None when this page disconnects.
         self.on_steering: Callable[[wire.Steering | None], None] | None = None
-        # Function that receives names of body joints, time stamp in CLOCK_MONOTONIC [ns], and unchanged poses (N, 7).
+        # Function that receives names of body joints, time stamp in CLOCK_MONOTONIC [ns], and poses (N, 7) as received.
         self.on_body: Callable[[list[str], int, Any], None] | None = None
         self.on_change: Callable[[], None] = lambda: None
         self.actions: Queue[tuple[Page, dict[str, Any]]] = Queue(maxsize=64)
         self.skins: dict[int, bytes] = {}
         self.pages: set[Page] = set()
         self.tracker: Page | None = None  # the page whose headset controls the avatar
-        self.steering: Page | None = None  # the page that steers the character, on which a user began to steer last
+        self.steering: Page | None = None  # the page that steers: the one on which a user most recently began to steer
         self.counts: Counter[str] = Counter()
         self._status: dict[str, Any] = {}
         self._pose: wire.PoseMessage | None = None
@@ -176,7 +176,7 @@ class HeadsetServer:
         """Send the avatar's pose to all pages for which fewer than two poses are on the way. `sequence` is the number
         of the tracker frame from which the pose was computed."""
         if self._loop is not None and self.pages:
-            with suppress(RuntimeError):  # raised if the server's event loop has just ended
+            with suppress(RuntimeError):  # RuntimeError is raised if the server's event loop has just ended
                 self._loop.call_soon_threadsafe(self._offer, pose, sequence)
 
     def tell(self, status: dict[str, Any]) -> None:

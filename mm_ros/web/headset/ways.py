@@ -63,7 +63,7 @@ def by_usb(port: int, url: str, serial: str = "") -> Usb:
 
 
 def is_forwarded(usb: Usb, port: int) -> bool:
-    """Return whether the program adb still forwards `port` to the headset, which ends when the USB cable is pulled."""
+    """Return whether the program adb still forwards `port` to the headset; it stops when the USB cable is pulled."""
     return f"tcp:{port}" in (_adb("-s", usb.serial, "reverse", "--list") or "")
 
 

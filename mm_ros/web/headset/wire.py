@@ -77,7 +77,7 @@ class Steering(NamedTuple):
     jog: bool
     sprint: bool
     strafe: bool  # whether the character keeps facing in the camera's direction while it walks
-    active: bool  # whether the user steers on this page; false for example if it is hidden
+    active: bool  # whether the user steers on this page; false, for example, if the page is hidden
     takes: bool  # whether the user has just begun to steer on this page
 
 
