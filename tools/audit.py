@@ -1,7 +1,7 @@
-"""Known vulnerabilities of installed packages, from a folder of advisories instead of the network.
+"""List known vulnerabilities of installed packages; the advisories are read from a folder, not from the network.
 
-`python tools/audit.py ADVISORIES [--path SITE_PACKAGES]`. ADVISORIES: advisories in OSV's format, one YAML or JSON file
-each, for example a clone of github.com/pypa/advisory-database or an unpacked export of osv.dev. The exit code is 1 if a
+`python tools/audit.py ADVISORIES [--path SITE_PACKAGES]`. ADVISORIES is a folder of YAML or JSON files in OSV's format,
+for example a clone of github.com/pypa/advisory-database or an unpacked export of osv.dev. The exit code is 1 if a
 package has a known vulnerability. Vulnerabilities that were published after the newest file of the folder cannot be
 found.
 """
@@ -32,8 +32,8 @@ def advisories(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def is_affected(version: str, affected: dict[str, Any]) -> bool:
-    """Whether a version is affected by OSV's rule: it is listed, or it is in a range that begins at `introduced` and
-    ends before `fixed`.
+    """Return whether an advisory affects a version. By OSV's rule, it does if the version is listed, or is in a range
+    that begins at `introduced` and ends before `fixed`.
     """
     if version in affected.get("versions", []):
         return True

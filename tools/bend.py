@@ -1,9 +1,9 @@
-"""Fit and measure the share of the head's drop that the back causes (mm_ros/tracking/bend.py).
+"""Measure how well mm_ros/tracking/bend.py estimates the bend of the back from a lowered head, and fit its weights.
 
-`python tools/bend.py [--fit]`: error of the hips behind the head on people of CMU (the shared data, head joint
-corrected as on import; subjects 07, 16, 82, 83 and 120 for choosing, 08 and 35 for the claim) and on synthetic users
-who squat, bow, lunge and sit. A synthetic user is in balance: ankle, knee and hip bend so that the centre of mass stays
-above the feet. The option `--fit` fits the weights again to all remaining subjects of CMU and to other synthetic users.
+`python tools/bend.py [--fit]` prints the error of the estimated horizontal distance from hips to head. The error is
+measured on subjects of the CMU motion data (07, 16, 82, 83 and 120 chose the method, 08 and 35 give the published
+error), and on synthetic users who squat, bow, lunge or sit, in balance: their centre of mass stays above the feet. The
+option `--fit` fits the weights again to all other subjects of the CMU data and to other synthetic users.
 """
 
 import argparse
@@ -21,13 +21,13 @@ from mm_ros.tracking import bend
 
 CHOOSE, CLAIM = ("07", "16", "82", "83", "120"), ("08", "35")
 KINDS = ("squat", "bow", "lunge", "sit")
-# lengths as shares of the standing height of the head joint, like all lengths in this file; ankle, legs and trunk add
-# up to 1
+# All lengths in this file are shares of the head joint's height in a standing person; the heights of ankle, shin, thigh
+# and trunk add up to 1.
 SHIN = THIGH = 0.2785
 ANKLE, FEET_CENTRE = 0.045, 0.03
 LEAST_DROP = 0.03
-NOISE = (0.0, 0.2, 0.08, 0.08, 0.0)  # noise of drop, pitch and hands in the fit, because people nod and hold things
-# Rows of samples: drop, pitch [rad], hands forward, hands above, hips behind the head
+NOISE = (0.0, 0.2, 0.08, 0.08, 0.0)  # noise added to each sample in the fit, because people also nod and hold things
+# Each row: lowering of the head, its downward pitch [rad], hands ahead of and above the head, hips behind the head.
 Samples = NDArray[np.float64]
 
 
@@ -50,7 +50,7 @@ def of_cmu(clips: list[Any]) -> dict[str, Samples]:
 
 
 def head_ahead(drop: float, lean: float) -> float | None:
-    """Distance of the head ahead of the ankles in balance; None if the legs are too short or too long for this lean."""
+    """Return how far the head is ahead of the ankles of a person in balance, or None if no bend of the legs fits."""
     height = 1.0 - drop - bend.HIPS_TO_HEAD * np.cos(lean) - ANKLE
     if not 0.05 < height < SHIN + THIGH:
         return None
@@ -59,7 +59,7 @@ def head_ahead(drop: float, lean: float) -> float | None:
     knee = SHIN * np.sin(
         np.arctan2(x, height) + np.arccos(np.clip((SHIN**2 + r**2 - THIGH**2) / (2 * SHIN * r), -1, 1))
     )
-    # Shares of the mass: 0.68 trunk, arms and head; 0.20 thighs; 0.093 shins (Winter)
+    # Winter's shares of the body's mass: trunk, arms and head 0.68, thighs 0.20, shins 0.093.
     mass = 0.68 * (x + 0.5 * bend.HIPS_TO_HEAD * np.sin(lean)) + 0.1 * (x + knee) + 0.0465 * knee
     at = int(np.abs(mass - FEET_CENTRE).argmin())
     return float(x[at] + bend.HIPS_TO_HEAD * np.sin(lean)) if abs(mass[at] - FEET_CENTRE) < 0.01 else None
@@ -98,7 +98,7 @@ def synthetic(kind: str, rng: np.random.Generator, users: int = 40) -> Samples:
 
 
 def predicted(s: Samples, weights: Any) -> NDArray[np.float64]:
-    """Hips behind the head, as `bend.behind_of` computes them for a person on the feet."""
+    """Return how far the hips are behind the head, as `bend.behind_of` computes it for a person on the feet."""
     d = np.clip(s[:, 0], *bend.DROP)
     p, f, a = np.clip(s[:, 1], *bend.PITCH), np.clip(s[:, 2], *bend.FORWARD), np.clip(s[:, 3], *bend.ABOVE)
     u = np.stack([np.ones_like(d), p, d, p * d, f, a, f * d, a * d], -1) @ np.asarray(weights)
@@ -113,7 +113,7 @@ def fitted(groups: list[Samples]) -> NDArray[np.float64]:
     rng = np.random.default_rng(0)
     noisy = [np.concatenate([g + rng.normal(0, 1, g.shape) * NOISE for _ in range(3)]) for g in groups]
     every = np.concatenate(noisy)
-    weight = np.concatenate([np.full(len(g), len(g) ** -0.5) for g in noisy])  # same weight for each group of samples
+    weight = np.concatenate([np.full(len(g), len(g) ** -0.5) for g in noisy])  # each group has the same total weight
     start = np.array(bend.WEIGHTS)
 
     def residuals(w: NDArray[np.float64]) -> NDArray[np.float64]:

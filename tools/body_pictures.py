@@ -1,7 +1,7 @@
-"""Draw docs/pictures/bodies.png: wrists with real controllers' conventions, and six trackers on straps.
+"""Draw docs/pictures/bodies.png: avatars of a user whose devices are turned and shifted against the joints.
 
-The upper row uses the assumption of earlier versions, that the pose of a device is that of its joint; the lower row
-shows the present version. The user is a person of CMU motion (the shared data) with controllers that report
+In the upper row, the pose of a device counts as that of its joint, as in earlier versions; the lower row shows the
+present version. The user is a person of the CMU motion data; the controllers report their poses in the convention
 `openxr_grip`. Run `python tools/body_pictures.py`.
 """
 
@@ -29,11 +29,11 @@ from mm_ros.tracking.simulation import Simulation, TrackerTrack, simulate_clip
 
 PICTURE = Path(__file__).resolve().parents[1] / "docs" / "pictures" / "bodies.png"
 CLIP, TIMES_S = "02_05", (4.0, 5.5, 7.0)
-GRIP_TURN = (0.12, -0.15, 0.1)  # rotation of the controllers in the hands against the convention [rad]
+GRIP_TURN = (0.12, -0.15, 0.1)  # rotation vector from the usual hold to the user's hold of the controllers [rad]
 
 
 def gripped(track: TrackerTrack) -> TrackerTrack:
-    """Copy of the trackers in which the hands are reported in the convention of grips."""
+    """Return a copy of the tracker poses in which the hands have the convention `openxr_grip`."""
     positions, rotations = track.positions.copy(), track.rotations.copy()
     for side in range(2):
         role, device = LEFT_HAND_ROLE + side, hand_in_device("openxr_grip", side)
@@ -43,7 +43,7 @@ def gripped(track: TrackerTrack) -> TrackerTrack:
 
 
 def poses(track: TrackerTrack, avatar: Avatar, convention: str) -> list[tuple[Any, Any]]:
-    """Return the avatar's pose and the devices' positions at the times of the pictures."""
+    """Return the avatar's pose and the devices' positions at each time in TIMES_S."""
     hands, out, wanted = HandStage(declared=convention), [], list(TIMES_S)
     for i in range(len(track)):
         frame = track.frame(i)

@@ -1,4 +1,4 @@
-"""Headless Chromium with a time limit, without GPU and network, and a free port: for pictures and page tests."""
+"""Start a headless Chromium without GPU and network, and end it when it hangs; for pictures and tests of the pages."""
 
 import shutil
 import signal
@@ -15,9 +15,9 @@ FLAGS = [
     "--ignore-gpu-blocklist",
 ]  # fmt: skip
 MARK = "MM_ROS_BROWSER_OF"
-# The pages are small, because they draw all the time on the processor that the graph needs, too.
+# A page is small, because it draws continuously on the CPU, which the ROS graph needs, too.
 SIZE = {"width": 760, "height": 560}
-# Script for a page that draws without a pause: it rests before each frame, so that others get the processor.
+# JavaScript that makes a page wait 150 ms before each frame, so that other processes get the CPU.
 FEW_FRAMES = """(() => { const draw = window.requestAnimationFrame.bind(window), due = new Map(); let last = 0;
   window.requestAnimationFrame = (frame) => { const id = ++last; due.set(id, frame);
     setTimeout(() => draw((t) => { const f = due.get(id); due.delete(id); if (f) f(t); }), 150); return id; };
@@ -32,9 +32,9 @@ def free_port() -> int:
 
 
 class Browser:
-    """A Chromium that starts when its first page is opened. Some calls of playwright (`close`, `is_visible`, `all`)
-    have no time limit, and Chromium sometimes does not answer them. A browser that does not answer is killed, and the
-    next page starts it again.
+    """Chromium, started when its first page is opened. Some calls of playwright (`close`, `is_visible`, `all`) have no
+    time limit, and Chromium sometimes does not answer them. A browser that does not answer is killed; `new_page` then
+    starts another one.
     """
 
     def __init__(self, playwright, close_s: float = 20.0, flags: tuple[str, ...] = ()) -> None:
@@ -77,8 +77,8 @@ def _kill_chromium() -> None:
 
 
 def processes() -> list[int]:
-    """All Chromium processes that this process has started, found by a mark in their environment. Crash handlers are
-    not children of this process, and playwright's `close` waits until they have closed its pipes too.
+    """Return the ids of all Chromium processes that this process has started, found by a mark in their environment.
+    Among them are crash handlers, which are no children of this process but make playwright's `close` wait.
     """
     mark, found = f"{MARK}={getpid()}".encode(), []
     for process in Path("/proc").glob("[0-9]*"):

@@ -26,7 +26,7 @@ def counted(path: Path) -> list[tuple[int, str]]:
 
 
 def blocks(files: list[Path]) -> list[tuple[int, list[tuple[Path, int]]]]:
-    """Length and places of each block that occurs in two or more files, the longest first."""
+    """Return number of lines and places of each block that occurs in two or more files, longest block first."""
     code = {f: counted(f) for f in files}
     seen: dict[tuple[str, ...], list[tuple[Path, int]]] = defaultdict(list)
     for f, lines in code.items():

@@ -1,9 +1,9 @@
-"""Measure how far the elbows of motion capture are from the positions that the rule of pose/upper_body.py gives for the
-same hands and shoulders.
+"""Measure how far the elbows in motion-capture files are from the elbows that body/arm.py estimates for the same hands
+and shoulders.
 
-`python tools/elbows.py FILE_OR_FOLDER…` prints per person, in cm: distance to the rule without and with the direction
-of the fingers, distance to the arm's line. Wrists in motion capture are often stiff, so this tool bends them at random.
-"""
+`python tools/elbows.py FILE_OR_FOLDER…` prints for each person the distance [cm] of the elbow from its estimate without
+and with the direction of the fingers, and from the line between shoulder and wrist. Wrists in motion-capture files
+often do not bend, so this tool bends them at random."""
 
 import sys
 
@@ -22,8 +22,8 @@ BENT_RAD = 0.3  # standard deviation of the random bend of a wrist per axis [rad
 
 
 def deviation(clip: Clip) -> np.ndarray:
-    """(samples of both arms, 3): distance of the elbow from that of the rule without and with the direction of the
-    fingers, and from the line between shoulder and wrist [m].
+    """Return an array (samples, 3) of distances of the elbow [m]: from its estimates without and with the direction of
+    the fingers, and from the line between shoulder and wrist.
     """
     p, q = clip.globals()
     rng = np.random.default_rng(0)

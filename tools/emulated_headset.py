@@ -1,8 +1,8 @@
 """Run the headset page in a headless Chromium, in which IWER (Meta's emulator of WebXR) emulates a headset.
 
-`python tools/emulated_headset.py [--seconds 20] [--pictures FOLDER]` starts a graph with the source webxr and an
-emulated user who walks in a circle, and prints what arrives; with `--pictures` the user stands before the mirror, and
-pictures of both eyes and of the flat page are written.
+`python tools/emulated_headset.py [--seconds 20] [--pictures FOLDER]` starts a graph with the tracker source webxr and
+an emulated user who walks in a circle, and prints what the graph receives. With `--pictures` the user stands before the
+mirror in the virtual room, and pictures of both eyes and of the page on a screen are written.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ TOP = Path(__file__).resolve().parents[1]
 FOLDER = TOP / "tools" / "headset_page"
 IWER = FOLDER / "node_modules" / "iwer" / "build" / "iwer.min.js"
 
-# IWER marks all controllers as emulated; a real device does so only when it loses them. `__tracked` sets this mark, and
-# `__lose` hides the pose of the viewer, which IWER cannot do.
+# IWER marks the poses of all controllers as emulated; a real device does so only while it has lost a controller.
+# `__tracked` sets or clears this mark. If `__lost` is true, the pose of the head is hidden, which IWER cannot do.
 EMULATOR = """
 window.__xr = new IWER.XRDevice(IWER.metaQuest3, {stereoEnabled: true});
 __xr.installRuntime({forceInstall: true});
@@ -42,8 +42,8 @@ const viewer = XRFrame.prototype.getViewerPose;
 XRFrame.prototype.getViewerPose = function (space) { return window.__lost ? null : viewer.call(this, space); };
 """
 
-# A software renderer needs far longer than a frame lasts, so a frame is drawn only when its picture is wanted. The
-# picture is taken at once, because the emulator clears the canvas.
+# A software renderer needs far longer than the duration of a frame, so the page draws only frames whose picture is
+# requested. The picture is taken at once, because the emulator clears the canvas.
 DRAW_ON_REQUEST = """() => { const r = mmRosPage.room.renderer, draw = r.render;
   r.render = (...all) => { if (!window.__draw) return; window.__draw = false; draw.apply(r, all);
     window.__picture = r.domElement.toDataURL(); }; }"""
@@ -59,7 +59,7 @@ def why_not() -> str:
 
 
 class EmulatedHeadset:
-    """The headset page in a separate tab, with a Quest 3 that moves only when the test moves it."""
+    """The headset page in a browser tab of its own, with an emulated Quest 3 that moves only by calls of `place`."""
 
     def __init__(self, browser: Browser, url: str, size: tuple[int, int] = (320, 200)) -> None:
         self.browser = browser
@@ -91,7 +91,7 @@ class EmulatedHeadset:
         self.evaluate("for (const s of ['left', 'right']) {__xr.controllers[s].connected = true; __tracked(s, true); }")
 
     def picture(self) -> bytes:
-        """Draw one frame, in VR both eyes side by side, and return it as PNG."""
+        """Draw one frame of the page and return it as PNG; in VR, it shows the pictures of both eyes side by side."""
         self.evaluate("window.__picture = ''; window.__draw = true")
         text = self.until("window.__picture", what="a frame is drawn")
         return base64.b64decode(text.partition(",")[2])
@@ -101,12 +101,12 @@ class EmulatedHeadset:
         self.until("!mmRosPage.tracking.session")
 
     def place(self, head: Any, left: Any = None, right: Any = None) -> None:
-        """Put head and grips at positions (x, y, z) and quaternions (x, y, z, w) of WebXR."""
+        """Move head and controller grips to poses in WebXR axes: position (x, y, z) and quaternion (x, y, z, w)."""
         hands = [self._ray(side, pose) for side, pose in (("left", left), ("right", right))]
         self.evaluate("([h, l, r]) => __place(h, l, r)", [_plain(head), *hands])
 
     def _ray(self, side: str, grip: Any) -> Any:
-        """IWER sets the pose of the target ray, not of the grip: ray = grip · offset⁻¹."""
+        """Return the pose of a controller's target ray, which IWER needs, from that of its grip: grip · offset⁻¹."""
         if grip is None:
             return None
         if not hasattr(self, "_offsets"):
@@ -147,8 +147,8 @@ def _quaternion(r: Any) -> Any:
     return np.linalg.eigh(k / 3.0)[1][:, -1]
 
 
-# A user who walks in a circle around x = 0, z = 0, with swinging hands. The length of the user's steps corresponds to
-# the speed.
+# JavaScript that moves the emulated devices like a user who walks in a circle around x = 0, z = 0 and swings the hands.
+# The stride length fits the walking speed.
 WALK = """
 (() => { const height = 1.62, speed = 0.9, radius = 1.1, begun = performance.now();
   const turned = (yaw) => [0, Math.sin(yaw / 2), 0, Math.cos(yaw / 2)];
@@ -225,7 +225,7 @@ def walk(browser: Browser, url: str, args: argparse.Namespace) -> None:
     headset.close()
 
 
-# A user who stands with both hands in view and looks a little down.
+# JavaScript that moves the emulated devices like a user who stands, sees both hands and looks slightly downward.
 STAND = """
 (() => { let t = 0; const x = Math.sin(-0.12), w = Math.cos(-0.12);
   setInterval(() => { t += 0.016; const e = 0.002 * Math.sin(3 * t);

@@ -1,7 +1,7 @@
-"""Measure memory and computing time over an hour of avatar steps, which run as fast as possible.
+"""Measure memory and computing time of the class Avatar over an hour of motion, computed as fast as possible.
 
-`python tools/hour.py [--hours 1.0] [--database my.mmdb] [--traced]` takes three minutes. The motion of a synthetic user
-over one minute is played forward and backward in turn.
+`python tools/hour.py [--hours 1.0] [--database my.mmdb] [--traced]` takes three minutes. One minute of a synthetic
+user's motion is played forward and backward again and again.
 """
 
 import argparse
@@ -40,7 +40,7 @@ def main() -> None:
     avatar.warm_up()
     track = simulate_clip(clip)
     frames = [track.frame(i) for i in range(len(track))]
-    frames += frames[-2:0:-1]  # played backward, too, so that the position does not jump
+    frames += frames[-2:0:-1]  # played backward, too, so that the user's position does not jump
     steps = round(args.hours * 3600 * RATE)
     took = np.zeros(steps, np.float32)
     for k in range(steps):

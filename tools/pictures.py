@@ -1,7 +1,7 @@
 """Make the pictures of the README from a running graph: `make pictures`.
 
-docs/pictures/walk.gif is the film of the demo (the graph over DDS). docs/pictures/viewer.png is the page in a headless
-Chromium, if installed (`--page`: only this picture).
+docs/pictures/walk.gif is the film of `mm_ros demo`. docs/pictures/viewer.png shows the inspector page in a headless
+Chromium, and is made if Chromium is installed (with `--page`, only this picture is made).
 """
 
 import os
@@ -96,10 +96,10 @@ def photographs(shot: Any, running: list[subprocess.Popen[bytes]]) -> list[Image
 
 
 def still(shot: Any, running: list[subprocess.Popen[bytes]]) -> Image.Image:
-    """Screenshot while graph and viewer are stopped: a browser that draws in software needs the whole processor."""
+    """Take a screenshot while graph and viewer are paused: a browser that draws in software needs the whole CPU."""
     for process in running:
         process.send_signal(signal.SIGSTOP)
-        time.sleep(0.1)  # the viewer needs this time to send the last pose
+        time.sleep(0.1)  # the viewer still sends the last pose to the browser
     try:
         shot.wait_for_timeout(1500)
         return Image.open(BytesIO(shot.screenshot())).convert("RGB")
@@ -159,7 +159,7 @@ def open_page(shot: Any) -> None:
 
 
 def liveliness(picture: Image.Image) -> int:
-    """Number of saturated pixels, largest when the avatar is near and its stride wide."""
+    """Return the number of saturated pixels, which is large when the avatar is near and its stride long."""
     return int((np.ptp(np.asarray(picture, np.int16)[:, :640], axis=2) > 60).sum())
 
 

@@ -1,10 +1,9 @@
-"""Draw docs/pictures/pose-*.png: a walk, a turn on the spot, a crouch, a reach; the avatar in colour, the true body in
-sand.
+"""Draw docs/pictures/pose-*.png: a walk, a turn on the spot, a crouch and a reach, with the avatar in colour and the
+true body in the colour of sand.
 
-The avatar follows CMU clips (shared data), on a database of all other subjects. In the picture of the reach, the right
-controller of a standing user moves up, to the side and down. stooped-copy.png: a bent copy beside its walk.
-`python tools/pose_pictures.py [walk turn crouch reach copy]`
-"""
+The users are clips of the CMU motion data; the database contains all other subjects. In the picture of the reach, the
+right controller of a standing user moves up, to the side and down. The picture stooped-copy.png shows a walk and its
+copy with a bent back. `python tools/pose_pictures.py [walk turn crouch reach copy]`"""
 
 import sys
 from dataclasses import replace
@@ -30,7 +29,7 @@ from mm_ros.tracking.simulation import TrackerTrack, simulate_clip
 
 PICTURES = Path(__file__).resolve().parents[1] / "docs" / "pictures"
 COLUMNS, WIDTH, HEIGHT = 8, 170, 250
-# Pictures: name, clip, start and end time in the clip [s], direction of the camera [rad]
+# Each row describes a picture: name, clip, start and end time in the clip [s], direction of the camera [rad].
 SHEETS = (
     ("walk", "35_01", 0.6, 2.0, -1.3),
     ("turn", "69_16", 1.6, 4.4, -0.6),
@@ -40,9 +39,9 @@ SHEETS = (
 
 
 def reaching(track: TrackerTrack) -> TrackerTrack:
-    """A standing user: head and left hand as in one sample, the right hand moves up, out and down to the knee."""
+    """Return a user who stands still, except for the right hand, which moves up, to the side and down to the knee."""
     start, n = track.frame(30), len(track)
-    # Position of the right hand by time [s]: forward, left, up, as shares of the headset's height
+    # maps a time [s] to the right hand's position: forward, left and up, as shares of the headset's height
     at = {0.0: (0.08, -0.14, 0.6), 1.5: (0.16, -0.16, 1.06), 2.8: (0.1, -0.38, 0.8), 4.2: (0.22, -0.1, 0.52)}
     forward = rot.from_yaw(rot.yaw_of(start.rotations[0]))
     way = np.stack([np.interp(np.arange(n) / 90, list(at), [p[k] for p in at.values()]) for k in range(3)], -1)

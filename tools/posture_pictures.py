@@ -1,8 +1,8 @@
 """Draw docs/pictures/postures.png: a synthetic user squats, lunges, sits, kneels and lies, and a child stands.
 
-The upper row is without the stage of low postures, and the child has an adult's height; the lower row shows the present
-version. Headset and controllers are red. The matched motion shows a standing person. `python tools/posture_pictures.py`
-"""
+In the upper row, low postures are not corrected and the child's avatar has an adult's height; the lower row shows the
+present version. Headset and controllers are red. The pose before the correction is that of a standing person. Run
+`python tools/posture_pictures.py`."""
 
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from mm_ros.tracking.calibration import HEADSET_IN_HEAD, from_skeleton
 
 PICTURE = Path(__file__).resolve().parents[1] / "docs" / "pictures" / "postures.png"
 RATE, SECONDS = 60, 4.0
-# Head joint ahead and above the floor [m], pitch down [rad], hands ahead of and above the head [m]
+# Each row: head joint ahead of its start and above the floor [m], its pitch [rad], hands ahead of and above it [m].
 POSTURES = (
     ((0.15, 1.15), 0.1, (0.4, -0.2)),
     ((0.40, 1.30), 0.0, (0.1, -0.6)),

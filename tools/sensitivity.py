@@ -4,9 +4,9 @@
 
 Each variant runs a copy of the package in which one number is changed. Compiled functions are kept between the
 variants, except those of modules that import the changed one. The unchanged package runs once without and twice with
-noise added to the trackers, and changes smaller than the spread between these three runs do not count. A constant whose
-row says "no difference" has no effect on these recordings. Before you delete a constant without effect and its rule,
-run the tool on other kinds of motion, and consider the faults that the rule prevents.
+noise on the tracker positions. A change of a figure counts only if it is larger than the spread of these three runs; if
+no change counts, the row of the constant says "no difference". Before you delete such a constant and its rule, run the
+tool on other kinds of motion, and consider the faults that the rule prevents.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ FIGURES = (
     "ankle_error_cm", "facing_error_deg", "hips_error_cm", "hand_error_all_m", "footfall_f1", "contact_agreement",
     "skate_ratio", "jitter", "pops_per_min", "jumps_per_s",
 )  # fmt: skip
-NO_DIFFERENCE = 0.005  # smaller relative changes of a figure do not count
+NO_DIFFERENCE = 0.005  # relative changes of a figure below this do not count
 ROUNDING = 1e-6
 NOISE = ("--noise", "0.0003")  # of a tracked headset [m]
 
 
 def constants(text: str) -> dict[str, ast.Constant]:
-    """Number of each module-level `NAME = number` and `FIRST, SECOND = number, number`, by name."""
+    """Return, by name, the float constants of a module (`NAME = 1.0` and `FIRST, SECOND = 1.0, 2.0`)."""
     found: dict[str, ast.Constant] = {}
     for line in ast.parse(text).body:
         if isinstance(line, ast.Assign) and len(line.targets) == 1:
@@ -65,7 +65,7 @@ def changed(text: str, number: ast.Constant, factor: float) -> str:
 
 
 def users(package: Path, module: Path, constant: str) -> set[str]:
-    """Dotted names of the modules that use a constant of `module`, and of all that import these modules."""
+    """Return the dotted names of all modules that use a constant of `module`, or that import such modules."""
     text = {".".join(p.relative_to(package.parent).with_suffix("").parts): p.read_text() for p in package.rglob("*.py")}
     home = ".".join(module.with_suffix("").parts)
     found, size = {name for name, source in text.items() if source.count(constant) > (name == home)}, 0
@@ -85,11 +85,11 @@ class Variants:
     def __init__(self, folder: Path, module: Path, words: list[str], row: str = "ours"):
         self.folder, self.module, self.words, self.row = folder, module, words, row
         shutil.copytree(ROOT / "mm_ros", folder / "mm_ros", ignore=shutil.ignore_patterns("__pycache__"))
-        with (folder / "mm_ros" / "base" / "cache.py").open("a") as file:  # else each change would compile everything
+        with (folder / "mm_ros" / "base" / "cache.py").open("a") as file:  # keeps compiled functions after a change
             file.write('\n\ndef kernels_key() -> str:\n    return "sensitivity"\n')
 
     def change(self, constant: str, text: str) -> None:
-        """Replace the text of the module, and forget the kernels that contain the constant."""
+        """Replace the text of the module, and delete the compiled functions that contain the constant."""
         (self.folder / self.module).write_text(text)
         stems = {name.rsplit(".", 1)[-1] for name in users(self.folder / "mm_ros", self.module, constant)}
         for kernel in (self.folder / "kernels").rglob("*.nb?"):
@@ -97,7 +97,7 @@ class Variants:
                 kernel.unlink()
 
     def figures(self, *options: str) -> dict[str, float]:
-        """Return the figures that `mm_ros evaluate` writes; of figures with many values, the median."""
+        """Return the figures that `mm_ros evaluate` writes, and the median of each figure with several values."""
         out = self.folder / "out.json"
         environment = {
             **os.environ, "PYTHONPATH": str(self.folder), "PYTHONDONTWRITEBYTECODE": "1",

@@ -1,4 +1,4 @@
-"""Compute the table of docs/pose.md: subjects of CMU, each with a database of all other subjects.
+"""Compute the table of docs/pose.md: the pose errors of subjects of CMU, each with a database of all other subjects.
 
 `python tools/strangers.py [--subjects 09,35,82,83,91,127,143] [--seconds 45] [--alpha 0.1] [--stooped 0]`: ten minutes.
 The training data of the shipped facing network contains these subjects; use other data to measure the error of the

@@ -15,7 +15,7 @@ from collections import Counter
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1] / "mm_ros"
-# Names that only other software uses, with this software.
+# maps a name that nothing in mm_ros uses to the software that uses it
 ALLOWED = {
     "example_yaml": "tools/describe.py",
     "parameters_yaml": "tools/describe.py",
@@ -32,11 +32,11 @@ ALLOWED = {
     "from_store": "docs/search.md",
     "error_rad": "the tests, which measure the solver by it",
 }
-FOREIGN_BASES = ("Settings", "RootControlSettings", "AvatarNode")  # derived classes and their fields are used by name
+FOREIGN_BASES = ("Settings", "RootControlSettings", "AvatarNode")  # Subclasses of these count as used.
 
 
 def words(text: str) -> Counter[str]:
-    """Names in the code, and words in strings, but not those in comments and docstrings."""
+    """Count the names and the words in strings of a module, without comments and docstrings."""
     out: Counter[str] = Counter()
     before = tokenize.NEWLINE
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
@@ -49,7 +49,7 @@ def words(text: str) -> Counter[str]:
 
 
 def definitions(tree: ast.Module) -> list[tuple[str, ast.stmt]]:
-    """Functions, classes, methods and constants of a module, without fields of settings and without dunders."""
+    """Return functions, classes, methods and constants of a module, except fields of settings and `__names__`."""
     out: list[tuple[str, ast.stmt]] = []
     for parent in ast.walk(tree):
         if not isinstance(parent, ast.Module | ast.ClassDef):
@@ -68,7 +68,7 @@ def definitions(tree: ast.Module) -> list[tuple[str, ast.stmt]]:
 
 
 def unused() -> list[tuple[str, int, str, int]]:
-    """File, line, name and number of lines of each name that nothing refers to."""
+    """Return file, line, name and number of lines of each definition to which nothing below mm_ros/ refers."""
     texts = {p: p.read_text() for p in sorted(PACKAGE.rglob("*.py"))}
     counts = {p: words(t) for p, t in texts.items()}
     total = sum(counts.values(), Counter[str]())
@@ -77,7 +77,7 @@ def unused() -> list[tuple[str, int, str, int]]:
         lines = text.splitlines()
         for name, node in definitions(ast.parse(text)):
             end = node.end_lineno or node.lineno
-            own = 1  # occurrences in the own definition
+            own = 1  # number of times that the name occurs in its own definition
             if total[name] > 1:
                 own = words("\n".join(line.strip() for line in lines[node.lineno - 1 : end]) + "\n")[name]
             if total[name] <= own and name not in ALLOWED:

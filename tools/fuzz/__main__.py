@@ -1,7 +1,7 @@
-"""`python -m fuzz --seconds 60`: open files with seeded damage in forked processes with limits.
+"""Open randomly damaged files in forked processes: `python -m fuzz --seconds 60`.
 
-A damaged file passes if it is opened, or refused in one sentence. A traceback, a crash, more than 10 s or more than
-1 GB is a finding; its input is stored under --keep.
+A file reader passes if it opens the file, or refuses it with one sentence. A traceback, a crash, more than 10 s or more
+than 1 GB of memory is a finding, whose damaged file is stored in the folder of the option `--keep`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from mm_ros.base.process import settle
 
 TIME_S, MEMORY_BYTES = 10.0, 1 << 30
 BATCH = 400  # inputs per process
-BUSY = 12  # factor on the time limit of an input while its process gets no CPU time
+BUSY = 12  # The time limit of a file is multiplied by this while other processes take the CPU time.
 
 
 def content(kind: Format, seed: int, number: int) -> bytes:
@@ -45,11 +45,11 @@ def place() -> str:
 
 
 def child(kind: Format, seed: int, numbers: range, folder: Path, report: int) -> None:
-    """Open one damaged file after the other, and write a line with number and outcome of each to `report`."""
+    """Open the damaged files `numbers` one by one, and write a line with number and outcome of each to `report`."""
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)
-    os.chdir(folder)  # because MuJoCo writes its warnings into the current folder
+    os.chdir(folder)  # MuJoCo writes its warnings into the current folder
     size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY_BYTES, size + MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -72,7 +72,7 @@ def child(kind: Format, seed: int, numbers: range, folder: Path, report: int) ->
 def run_batch(
     kind: Format, seed: int, numbers: range, folder: Path, end: float, patience: float
 ) -> list[tuple[int, str]]:
-    """Return the outcome of each damaged file. A process that crashes or hangs is replaced by a new one."""
+    """Return number and outcome of each damaged file; if the process crashes or hangs, a new one continues."""
     out: list[tuple[int, str]] = []
     while numbers and time.monotonic() < end:
         read, write = os.pipe()
@@ -103,7 +103,7 @@ def cpu_s(pid: int) -> float:
 def _listen(
     read: int, pid: int, end: float, patience: float, out: list[tuple[int, str]]
 ) -> tuple[int, int | None, str]:
-    """Number of finished inputs, number of the begun input, and failure of the process ('' for none)."""
+    """Return how many files the process has finished, the number of the unfinished file, and the failure ('': none)."""
     text, done, begun = b"", 0, None
     state = ""
     before_s = cpu_s(pid)

@@ -1,10 +1,9 @@
-"""`python -m fuzz.kills --nodes 60 --composed 40`: kill processes of a running graph, and measure how TF returns.
+"""Kill processes of a running graph, and measure when TF returns: `python -m fuzz.kills --nodes 60 --composed 40`.
 
-The program starts the graph of a synthetic user, once with a process for each node and once composed. A killed process
-of nodes is replaced by its own program; with `--whole` that program is killed too, and started again after the delay of
-the launch files. After each kill of a process, the graph must publish TF again. Undeclared leaps of the avatar are
-counted: a joint moves by more than 30 cm from one pose to the next, with the same `epoch` and `run`.
-"""
+The program starts the graph of a synthetic user, once with a process for each node and once with all nodes in one
+process. The parent process replaces a killed process of nodes; with `--whole`, the parent is killed too, and started
+again after the delay of the launch files. After each kill, the graph must publish TF again. Leaps of the avatar (a
+joint moves by more than 30 cm between two poses) are counted unless `epoch` or `run` of the poses announces them."""
 
 from __future__ import annotations
 
@@ -36,7 +35,7 @@ from mm_ros.ros.reach import settle_reach
 
 LEAP_M = 0.3
 BETWEEN_S = (1.0, 3.0)  # minimum and maximum time from the return of TF to the next kill [s]
-FLOWING = 40  # number of TF messages after which the killed graph counts as back
+FLOWING = 40  # The killed graph counts as back after this number of TF messages.
 PATIENCE_S = 120.0
 FAST_S = 0.06  # maximum time between the stamps of two poses if no pose between them was lost
 
@@ -51,7 +50,7 @@ class Program:
             self.process = subprocess.Popen(self.command, stdout=handle, stderr=handle, stdin=subprocess.DEVNULL)
 
     def victim(self) -> int:
-        """Id of the process that runs the nodes: the oldest child, because the spare one is younger."""
+        """Return the id of the process that runs the nodes: the oldest child, because the spare process is younger."""
         path = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
         return min(map(int, path.read_text().split()), key=_begun)
 
@@ -87,7 +86,7 @@ class Watch:
             return
         before, seconds = last[0], (pose.stamp_ns - last[0].stamp_ns) * 1e-9
         away = np.linalg.norm(joints - last[1], axis=1)
-        lost = FAST_S < seconds < 0.5  # the user moves on while poses are lost
+        lost = FAST_S < seconds < 0.5  # while poses are lost, the user moves, so only the root is compared
         if not np.isfinite(away).all() or (away[0] if lost else away.max()) > LEAP_M:
             declared = (before.epoch, before.run) != (pose.epoch, pose.run)
             self.leaps.append({
@@ -106,9 +105,9 @@ def _begun(pid: int) -> int:
 
 
 def kill(watch: Watch, program: Program, whole: bool) -> dict[str, Any]:
-    """Kill the process of the nodes, or the whole program and start it again; wait until TF flows."""
+    """Kill the process of the nodes, or also its parent, which is then started again; wait until TF is published."""
     begun, readies, leaps = time.monotonic(), program.ready(), len(watch.leaps)
-    before = program.command.count("up") * 4 + 1  # number of log lines "ready" of one start
+    before = program.command.count("up") * 4 + 1  # one start of the graph logs this number of lines "ready"
     if whole:
         program.process.kill()
         program.process.wait()
@@ -172,7 +171,7 @@ def main() -> int:
     args = parser.parse_args()
     if args.only:
         graph.node(args.only)
-    os.environ.setdefault("ROS_DOMAIN_ID", str(20 + os.getpid() % 80))  # TF of another run would hide gaps
+    os.environ.setdefault("ROS_DOMAIN_ID", str(20 + os.getpid() % 80))  # TF messages of another graph would hide gaps
     settle_reach("LOCALHOST")
     rclpy.init()
     subprocess.run(module_command("mm_ros", "warm", "--quiet"), check=True)

@@ -1,7 +1,7 @@
-"""Serialized messages of every input of the graph, which are read in the same way as by the nodes.
+"""Make serialized messages for every input of the ROS graph, and read them in the same way as the nodes.
 
-The first line of each damaged file is the topic of the message. An accepted message must have finite numbers, and the
-stages that accept messages of other programs must respond with finite numbers.
+The first line of each damaged file is the topic of the message. All numbers of an
+accepted message must be finite, and so must the results of the stages that process messages of other programs.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ def _deep(data: bytearray, rng: random.Random, _: object) -> None:
 
 
 def _bomb(data: bytearray, rng: random.Random, _: object) -> None:
-    """Insert nested YAML aliases, which stand for a billion elements in some hundred bytes."""
+    """Insert some hundred bytes of nested YAML aliases, which a reader would expand to a billion elements."""
     rows = [b"a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     rows += [b"a%d: &a%d [%s]" % (i, i, b", ".join([b"*a%d" % (i - 1)] * 10)) for i in range(1, 10)]
     name = rng.choice((b"features", b"up", b"files", b"version", b"tags", b"hips", b"rosbag2_bagfile_information"))

@@ -1,4 +1,4 @@
-"""Small valid files of each format, made by this project, and the function that opens each."""
+"""Make small valid files of each format that mm_ros reads, and define the functions that open damaged copies."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ from mm_ros.web.headset import certificates, wire
 
 @dataclass(frozen=True)
 class Format:
-    """A file format that is tested. `seeds` are contents of valid files. Any exception of `open_file` but MmRosError is
-    a finding.
+    """File format to test. `seeds` are contents of valid files; any exception of `open_file` except MmRosError is a
+    finding.
 
     The number of tested files is multiplied by `share`, which is small for formats in which each file starts a program.
     """
@@ -103,7 +103,7 @@ def steps(path: Path) -> None:
 
 
 def hands(path: Path) -> None:
-    """Read the file of a user's hands, whose name is fixed by user and convention."""
+    """Read the damaged file under the name that mm_ros gives to the file of a user's hands."""
     os.environ["MM_ROS_USERS"] = str(path.parent)
     target = hands_file("default", "openxr")
     target.parent.mkdir(exist_ok=True)
@@ -234,7 +234,7 @@ def formats(folder: Path) -> list[Format]:
 
 
 def _with_and_without_checksum(path: Path) -> tuple[bytes, ...]:
-    """Most inputs have no checksum, like older files, because the checksum would detect nearly all damage."""
+    """Return the content of a file, and four copies without its checksum, which would detect nearly all damage."""
     content = path.read_bytes()
     return (content, *[unsealed(content)] * 4)
 
@@ -277,7 +277,7 @@ def _page_messages() -> tuple[bytes, ...]:
 
 
 def _ros_formats(clip: Clip) -> list[Format]:
-    """Serialized messages of all inputs and the users of `--users`, whose readers need ROS, where it is installed."""
+    """Return the formats whose readers need ROS (messages, and files for `--users`), or [] if ROS is not installed."""
     if find_spec("rclpy") is None or find_spec("mm_ros.msg") is None:
         return []
     from fuzz.messages import messages, take
