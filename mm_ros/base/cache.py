@@ -62,7 +62,7 @@ def writable_root() -> Path:
     fresh = Path(tempfile.mkdtemp(prefix="mm_ros-"))
     why = f"{fallback} is not a folder that only this user can use" if root == fallback else f"{root} is not writable"
     _warn(f"cache folder {why}", fresh)
-    os.environ["MM_ROS_CACHE"] = str(fresh)  # child processes use the same temporary folder
+    os.environ["MM_ROS_CACHE"] = str(fresh)  # makes child processes use the same cache folder
     return fresh
 
 

@@ -1,7 +1,7 @@
 """Optional requirements (extras) in pyproject.toml, and the command that installs them.
 
-The file pyproject.toml is in the checkout or, after installation, in share/mm_ros. The metadata of the Python package
-is not used, because a package built by colcon has no metadata and a checkout on PYTHONPATH has none for extras.
+The file pyproject.toml is in the checkout or, after installation, in share/mm_ros. Extras are not read from the Python
+metadata of mm_ros, because a package built by colcon has no metadata and a checkout on PYTHONPATH has none for extras.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ def config_folder(name: str, variable: str) -> Path:
 
 
 def open_regular(path: str | Path) -> BinaryIO:
-    """Open a file to read it. Pipes and devices are refused, because reading from a pipe could block forever."""
+    """Open a file for reading. Pipes and devices are refused, because reading from a pipe could block forever."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     except (OSError, ValueError) as error:  # `os.open` raises ValueError if the path contains a zero byte.

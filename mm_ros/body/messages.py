@@ -271,7 +271,7 @@ def feet_from(numbers: Any) -> FeetEstimate | None:
 
 
 def avatar_pose_from(msg: Any) -> AvatarPose:
-    moved = min(max(len(msg.positions) // 3, len(NAMES) - 1), MOST_JOINTS - 1)  # joints in the message except the root
+    moved = min(max(len(msg.positions) // 3, len(NAMES) - 1), MOST_JOINTS - 1)  # number of joints without the root
     positions, velocities, angular = (np.zeros((moved + 1, 3), np.float32) for _ in range(3))
     rotations = np.zeros((moved + 1, 4), np.float32)
     rotations[0, 0] = 1.0

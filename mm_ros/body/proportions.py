@@ -65,7 +65,7 @@ SHOULDERS_OVER_LEG = Range(0.32, 0.42, 0.53)  # distance between the shoulder jo
 # A leg length is wrong if it differs by more than LEG_OFF (log ratio) from both lengths that head and arms suggest.
 LEG_OFF = 0.17
 AGREE = 0.10  # A leg is corrected only if the lengths suggested by head and arms differ by less than this (log ratio).
-LARGEST_CHANGE = 1.45  # Bones that a correction would change by a larger factor are not human and stay as they are.
+LARGEST_CHANGE = 1.45  # A leg that a correction would change by a larger factor than this is not human and is kept.
 # Minimum and maximum plausible proportions, from children to tall people. A proportion outside of its range is reported
 # as probably wrong.
 PLAUSIBLE = (

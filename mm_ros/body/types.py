@@ -188,8 +188,8 @@ def still_trajectory(times: tuple[float, ...]) -> Trajectory:
 @dataclass
 class AvatarPose:
     """Pose of the avatar's full body. Row 0 of the joint arrays is the root: its position and rotation are the
-    identity, because `root` has the pose of the root, and its velocities are in the axes of the root. All rows except
-    row 0 are relative to the parent joint. Angular velocities ω are in parent axes: q(t + dt) = exp(ω dt) q(t)."""
+    identity, because `root` has the pose of the root, and its velocities are in the axes of the root. The other
+    rows are relative to the parent joints. Angular velocities ω are in parent axes: q(t + dt) = exp(ω dt) q(t)."""
 
     stamp_ns: int
     epoch: int

@@ -75,7 +75,7 @@ STRAIGHT_RAD = 0.3  # An elbow with an angle limit nearer than this to the strai
 SIDE_MARGIN, MOST_SWAY = 0.045, 0.09
 FEET_APART = 0.03  # `weight_shift` keeps this gap between the feet, as a share of the leg length.
 LEAN_SHARE = 0.5  # If no waist joint can lean or turn the chest, the base takes over this share of the lean or turn.
-LATERAL_AXIS = 0.7  # A waist joint turns about the lateral or vertical axis if the cosine to that axis exceeds this.
+LATERAL_AXIS = 0.7  # A waist joint leans (turns) the chest if its cosine to the lateral (vertical) axis exceeds this.
 FOOT_FADE_S, PELVIS_FADE_S = 0.06, 0.05  # half-lives of the smoothed contact of a foot and of the pelvis offset [s]
 # The robot's sole is level while the avatar's ankle is lifted by less than HEEL_DOWN leg lengths, and tilts freely
 # above HEEL_UP leg lengths.
@@ -180,7 +180,7 @@ class Follower:
         self._angles = np.clip(self._start, self._limits[:, 0], self._limits[:, 1])
         self._rates = np.zeros(self._n)
         self._base = np.concatenate([[0.0, 0.0, self.figure.leg_length], self.figure.front])
-        # row of a foot: 1 if it stands in place, x y of this place, x y z of its offset, smoothed contact 0…1, unused
+        # row of each foot: 1 if the foot stands, x y of its place, x y z of its offset, smoothed contact 0…1, unused
         self._feet = np.zeros((2, 8))
         self._balls = np.zeros((2, 3))
         self._shift = np.zeros(3)

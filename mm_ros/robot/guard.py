@@ -211,9 +211,9 @@ class CommandGuard:
 
 
 class BaseGuard:
-    """Guard of the commanded pose of the robot's base. The commanded base does not jump, and it is at rest after a
-    stop. Robot controllers use the heading, height and velocity of the base, but not its absolute position. Therefore
-    the commanded base does not move when commands start or when the user is re-centred; the guard then changes the
+    """Guard of the commanded pose of the robot's base. This pose does not jump, and it is constant after a stop. Robot
+    controllers use the heading, height and velocity of the base, but not its absolute position. The commanded pose
+    therefore stays the same when commands start or when the user is re-centred, and the guard instead changes the
     transform from the room to the frame of the commands."""
 
     def __init__(self, rate: float) -> None:

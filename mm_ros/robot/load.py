@@ -84,7 +84,7 @@ def _expanded(path: Path) -> str:
 @contextmanager
 def _packages_beside(substitution_args: Any, path: Path) -> Iterator[None]:
     """Make the xacro expression $(find PACKAGE) also find packages that are not installed, in the folders around the
-    file. The function of xacro that is replaced for this is internal; its name was checked with xacro 2.1."""
+    file. For this, an internal function of xacro is replaced, whose name was checked with xacro 2.1."""
     installed = substitution_args._eval_find
 
     def find(package: str) -> str:

@@ -22,10 +22,10 @@ from mm_ros.robot.tree import Pair, Tree
 LATERAL_AXIS = 0.8  # minimum cosine between the axis of a knee joint and the lateral axis of the robot
 ALONG = 0.9  # A joint twists its limb if the cosine between its axis and the limb is at least this.
 CLEARLY_BETTER = 2.0  # A joint with this many times the score of the joint that is named knee or elbow replaces it.
-NO_END = 0.3  # If nothing follows the last joint of a limb, the joint's score is multiplied by this.
+NO_END = 0.3  # factor on the score (as knee or elbow) of the last joint of a limb, if nothing follows this joint
 TOES_AHEAD = 0.12  # A joint that is ahead of the ankle by more than this share of the leg length is a toe joint.
 CLAVICLE = 0.12  # A clavicle joint's axis is at least this share of the upper arm's length from the shoulder.
-PLACEHOLDER_RAD = 6.0  # The limits of a joint with a wider range than this do not show in which direction it flexes.
+PLACEHOLDER_RAD = 6.0  # If the limits of a joint are this far apart, they do not show in which direction it flexes.
 LIMITS_DIFFER_RAD = 0.35  # A warning is shown if the limits of a left and a right joint differ by more than this.
 # Confidence of a joint's role if name and geometry agree, if the name states no role, and if name and geometry differ.
 AGREED, SILENT, DISPUTED = 1.0, 0.8, 0.5

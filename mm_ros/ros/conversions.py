@@ -59,8 +59,8 @@ def skeleton_to_ros(skeleton: Skeleton, stamp_ns: int, name: str = "avatar") -> 
 
 
 def match_to_ros(m: Match, pose: AvatarPose, database: MotionDatabase | None = None, scale: float = 1.0) -> MatchMsg:
-    """Convert the explanation `m` of a pose choice to a ROS message. With `database`, the message also contains the
-    names and values of the features, in the axes of the root and scaled to the user."""
+    """Convert a `Match`, which explains the choice of a frame, to a ROS message. If `database` is given, the message
+    also contains names and values of the search's features, in the axes of the avatar's root and the user's size."""
     described = database if m.query.size else None
     return MatchMsg(
         header=header(m.stamp_ns),

@@ -48,8 +48,8 @@ class PageSettings(Settings):
         live=False,
     )
     page_port: int = setting(
-        8090, "Network port of the page on this machine. Devices on Wi-Fi use the port "
-              "number plus 1.", "", 1, 65534, live=False
+        8090, "Network port of the page on this machine. Devices on Wi-Fi open it at the "
+              "port number plus 1.", "", 1, 65534, live=False
     )
     page_wifi: bool = setting(
         False, "Serve the page encrypted on all networks, so that other devices, such as a phone, "
@@ -67,7 +67,7 @@ def serve_page(node: AvatarNode, server: HeadsetServer | None = None, **more: An
         server = HeadsetServer(s.page_port, s.page_wifi)
         server.start()
     page = HeadsetPage(node, server, **more)
-    # With a pairing code in the environment, the command that started the graph prints the page's addresses.
+    # If the environment has a pairing code, the command that started the graph prints the page's addresses instead.
     if CODE_VARIABLE not in os.environ:
         # The address contains the page's secret token, so it is printed instead of logged: every node can read the log,
         # which is a topic.

@@ -89,8 +89,8 @@ class Hub:
 
 
 class Outlet:
-    """Publisher of a topic for the nodes of this process and for other processes. With `wire`, `send` takes dataclasses
-    of mm_ros, without `wire` ROS messages."""
+    """Publisher of a topic for the nodes of this process and for other processes. If `wire` is given, `send` takes
+    dataclasses of mm_ros, otherwise ROS messages."""
 
     def __init__(self, hub: Hub, publisher: Publisher, wire: Wire | None, world: str) -> None:
         """Make an outlet. `world` is the frame name to write into the header of messages, or "" to keep the name."""

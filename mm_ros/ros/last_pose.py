@@ -1,7 +1,7 @@
 """The last published pose in a memory-mapped file, from which a restarted `pose_postprocessor` continues.
 
-A latched message cannot be used, because DDS drops a latched message when its publisher is killed. A memory-mapped file
-remains after a kill of its process. Poses are written to two slots in turn, so that a kill can damage at most one slot.
+The pose is not kept as a latched message, because DDS drops latched messages of a killed publisher; a memory-mapped
+file remains. Poses are written to two slots of the file in turn, so that a kill can damage at most one slot.
 """
 
 from __future__ import annotations

@@ -32,8 +32,7 @@ class Argument:
     choices: tuple[str, ...] = ()
 
 
-# A crashed node is started again after this time [s]. The pause limits the CPU load of a node that crashes at each
-# start.
+# A crashed node is started again after this time [s], which limits the CPU load of a node that crashes at each start.
 RESPAWN_S = 0.3
 YES_NO = ("true", "false")
 STATE_PUBLISHER = "robot_state_publisher"

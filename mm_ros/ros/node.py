@@ -105,7 +105,7 @@ class AvatarNode(Node):
         """Subscribe to a topic. If `wire.KINDS` contains the topic, the callback gets dataclasses of mm_ros, otherwise
         ROS messages.
 
-        An MmRosError that the callback raises is counted and logged. If `name` is given, the topic has this name.
+        An MmRosError that the callback raises is counted and logged. If `name` is given, it replaces the topic's name.
         """
         t = graph.TOPICS[topic]
         kind = message_class(t.type)

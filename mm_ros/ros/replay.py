@@ -64,7 +64,7 @@ class Replay(Node):
         self._lock = threading.Lock()
         self._changed = threading.Event()
         self._stop = threading.Event()
-        self._last_tick = (-1, 0)  # number of the run and time of the last /clock message [ns]
+        self._last_tick = (-1, 0)  # of the last /clock message: number of the pass through the session, and time [ns]
         self.errors_s: list[float] = []
         self._anchored = (-1, 0.0)
         self._anchor_ns = 0

@@ -159,7 +159,7 @@ def refuse_existing(path: Path) -> None:
 
 class BagWriter:
     """Writer of a new rosbag2 recording (bag), which never overwrites an existing file. All methods of `BagWriter`
-    raise MmRosError for errors of the disk. After such an error or a kill of the process, the bag contains all messages
+    raise MmRosError for errors of the disk. After a disk error or a kill of the process, the bag contains all messages
     up to the last flush, in complete chunks (MCAP) or with the write-ahead log beside the file (SQLite)."""
 
     def __init__(self, path: Path, storage: str = "mcap", compression: str = "none") -> None:

@@ -1,6 +1,6 @@
 """Bundle the headset page: npm installs the pinned packages, esbuild writes `mm_ros/web/headset/static/page.js`.
 
-`python tools/headset_page/build.py [--check | --install]`. The same sources give the same bytes. The option `--check`
+`python tools/headset_page/build.py [--check | --install]`. Equal sources give a bit-identical page.js. `--check`
 builds the bundle and compares it with page.js, without writing it. `--install` only installs the packages, among them
 IWER, which emulates a headset in tests. `manifest.json` has the SHA-256 of sources and bundle: even without npm, a test
 notices if only one of both has changed.

@@ -49,5 +49,5 @@ def main(words: list[str]) -> int:
 if __name__ == "__main__":
     try:
         sys.exit(main(sys.argv))
-    except (KeyboardInterrupt, RuntimeError):  # RCLError, after Ctrl-C has closed the context of rclpy
+    except (KeyboardInterrupt, RuntimeError):  # rclpy raises RCLError (a RuntimeError) after Ctrl-C
         sys.exit(0)

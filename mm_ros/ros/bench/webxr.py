@@ -149,7 +149,7 @@ def own_address(port: int) -> str:
     """Choose a DDS domain and a secret token for the graph to start, and return the address of the graph's page."""
     os.environ.setdefault("ROS_DOMAIN_ID", str(20 + os.getpid() % 80))
     token = new_token()
-    # With a pairing code in its environment, the graph does not print the address of its page.
+    # The pairing code in the environment keeps the graph from printing the address of its page.
     os.environ[TOKEN_VARIABLE], os.environ[CODE_VARIABLE] = token, "000000"
     return address("localhost", port, token)
 

@@ -89,8 +89,8 @@ class BridgeSettings(Settings):
         ("",), "Role and serial number of each SteamVR body tracker, for example waist=LHR-1.", live=False
     )
     headset_port: int = setting(
-        8090, "Port of the headset page on this machine, for the source `webxr`. Devices on Wi-Fi use the port number "
-              "plus 1.", "", 1, 65534, live=False,
+        8090, "Port of the headset page on this machine, for the source `webxr`. Devices on Wi-Fi open it at the port "
+              "number plus 1.", "", 1, 65534, live=False,
     )  # fmt: skip
     headset_wifi: bool = setting(
         False, "Serve the headset page of the source `webxr` encrypted on all networks, for other devices.", live=False
@@ -250,7 +250,7 @@ class TrackerBridge(AvatarNode):
     def _poll(self) -> None:
         while (raw := self._source.poll(self.now_ns())) is not None:
             self._publish_grips(raw)
-            for seen in self._source.landmarks():  # only recorded sessions contain landmarks
+            for seen in self._source.landmarks():  # only the source `session` yields landmarks
                 self._landmarks.publish(landmarks_to_ros(seen))
             gated = self._stages.gate.step(raw)
             if gated is not None:
@@ -270,7 +270,7 @@ class TrackerBridge(AvatarNode):
         self._grips.publish(Joy(header=header(raw.stamp_ns, ""), buttons=held))
 
     def _pause(self, paused: bool, response: Trigger.Response) -> Trigger.Response:
-        """Stop or resume publishing the trackers. During a pause the tracker source continues to run, and the avatar
+        """Pause or resume the topic `trackers`. During a pause the tracker source continues to run, and the avatar
         stands still."""
         self._paused = paused
         response.success, response.message = True, f"trackers are {'paused' if paused else 'resumed'}"

@@ -132,13 +132,13 @@ class TrajectoryPredictor(AvatarNode):
         self._stages.reset()
         self._fallback.reset()
         self._pairs.clear()
-        self._received_ns = None  # no stale trajectory is published before the next trackers
+        self._received_ns = None  # after a reset, no stale trajectory is published before the next tracker message
 
     def apply_settings(self) -> None:
         self._stages.trajectory.settings = self.settings(TrajectorySettings)
         self._stages.steps.settings = self.settings(StepSettings)
         self._silent_ns = self.settings(StaleSettings).silent_s * NS
-        self._ticks = max(self._ticks, 1)  # the next tracker message starts the timer with the new period
+        self._ticks = max(self._ticks, 1)  # lets the next tracker message start the timer with the new `silent_s`
 
 
 def warm_up(stages: TrajectoryStages, fallback: OrientationStage) -> None:

@@ -23,7 +23,7 @@ MAX_COLUMNS = 128
 TAIL = 0.0005  # maximum share of the frames at each end of a column's range that count as outliers
 # Outliers are clamped if their distance from the range of other values is more than OUTLIER times this range.
 OUTLIER = 1.0
-REACH = 0.1  # at each end, codes reach beyond the range of the frames' features by this share of that range
+REACH = 0.1  # the range that codes stand for extends beyond the features' range by this share of it, at each end
 # Minimum square root of a column's usual weight, as a share of the largest square root, which prevents that columns
 # with very small weights have too few different codes.
 LEAST_ROOT = 1 / 16

@@ -16,8 +16,8 @@ TARGET_HEIGHT_M, TARGET_HALFLIFE_S = 0.9, 0.15
 BEFORE_VISOR_M, LOOK_M, WIDE_RAD = 0.07, 2.0, 1.3
 HAND_OFF_S = 0.3  # After the user has moved the camera, it does not follow the avatar for 0.3 s.
 EYES_FROM_HEAD = np.array([0.12, 0.0, 0.08])
-# Maximum time until a browser reports the camera pose that was sent to it [s], because software rendering takes
-# seconds; and tolerance of this pose [m].
+# A browser must report the camera pose that was sent to it within ECHO_S [s], which is long because software rendering
+# takes seconds; the reported position may deviate by AGREED_M [m].
 ECHO_S, AGREED_M = 5.0, 0.02
 FAR_M = 6.0  # If the avatar is farther than 6 m from the camera's target, the camera jumps to the avatar.
 

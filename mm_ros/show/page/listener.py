@@ -63,7 +63,7 @@ def listen(port: int) -> dict[str, float]:
 
 
 def window_text(window: bytes) -> bytes:
-    """Return the decompressed messages of one data block that viser sends. Such a block consists of two lengths,
+    """Return the decompressed messages of one data block that viser sends. The block consists of two lengths,
     compressed messages, and arrays."""
     import zstandard
 

@@ -50,7 +50,7 @@ class Setters:
         client.camera.look_at = look_at
 
     def now(self) -> None:
-        """Send queued messages to the page at once; the setters of viser do not support this."""
+        """Send queued messages to the page at once. Without the fast updates, this method does nothing."""
 
 
 class Swift(Setters):

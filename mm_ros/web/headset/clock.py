@@ -43,7 +43,7 @@ class PageClock:
 
     @property
     def lead_ms(self) -> float:
-        """Median time by which the headset predicts its poses ahead of the callback of the frame [ms]."""
+        """Median time [ms] by which the poses that the headset predicts are ahead of the callback of their frame."""
         return self._lead_ms
 
     def stamp_ns(self, time_ms: float, lead_ms: float, now_ns: int) -> int:
