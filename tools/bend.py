@@ -32,7 +32,7 @@ Samples = NDArray[np.float64]
 
 
 def of_cmu(clips: list[Any]) -> dict[str, Samples]:
-    """Return the samples of each person (subject) of the CMU data."""
+    """Return rows as in `Samples` from the lowered postures of each person (subject) in the CMU data."""
     out: dict[str, list[Samples]] = {}
     for clip in clips:
         p, q = (a.astype(np.float64) for a in clip.globals())

@@ -85,7 +85,8 @@ class Variants:
     def __init__(self, folder: Path, module: Path, words: list[str], row: str = "ours"):
         self.folder, self.module, self.words, self.row = folder, module, words, row
         shutil.copytree(ROOT / "mm_ros", folder / "mm_ros", ignore=shutil.ignore_patterns("__pycache__"))
-        with (folder / "mm_ros" / "base" / "cache.py").open("a") as file:  # keeps compiled functions after a change
+        # The appended function replaces the hash of the sources, so that a change does not compile everything again.
+        with (folder / "mm_ros" / "base" / "cache.py").open("a") as file:
             file.write('\n\ndef kernels_key() -> str:\n    return "sensitivity"\n')
 
     def change(self, constant: str, text: str) -> None:

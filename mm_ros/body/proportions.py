@@ -57,8 +57,8 @@ class Range(NamedTuple):
         return self.low - ROUNDING <= value <= self.high + ROUNDING
 
 
-# Ranges of lengths relative to the leg length. The range of the head height covers skeletons of eight motion-capture
-# studios. The range of the arm is the mean of women and men (de Leva 1996) ± 6 %, and that of the shoulders is ± 25 %.
+# Lowest, usual and highest lengths, divided by the leg length. The range of the head height covers skeletons of eight
+# motion-capture studios. Arm and shoulders: mean of women and men (de Leva 1996), ± 6 % (arm) and ± 25 % (shoulders).
 HEAD_OVER_LEG = Range(1.84, 1.90, 1.97)  # height of the head joint above the floor, divided by the leg length
 ARM_OVER_LEG = Range(0.60, 0.65, 0.71)  # distance from shoulder to wrist, divided by the leg length
 SHOULDERS_OVER_LEG = Range(0.32, 0.42, 0.53)  # distance between the shoulder joints, divided by the leg length

@@ -102,15 +102,15 @@ class FollowSettings(Settings):
     )  # fmt: skip
     joint_speed: float = setting(
         12.0,
-        "Maximum speed of the joints, unless the robot file states a lower one. With a lower speed, the robot "
-        "lags behind fast motion.",
+        "Maximum speed of each robot joint for which the robot file states no lower maximum. With a lower value, the "
+        "robot lags behind fast motion.",
         "rad/s",
         0.1,
         100.0,
     )
     joint_acceleration: float = setting(
         400.0,
-        "Maximum acceleration of the joints; a lower one lets the robot lag behind fast motion.", "rad/s²", 1.0, 1e5
+        "Maximum acceleration of the robot's joints. With a lower value, the robot lags more.", "rad/s²", 1.0, 1e5
     )
     weight_shift: float = setting(
         1.0, "Lateral move of the pelvis while one foot stands alone, as a share of the move that brings the centre "

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MOST_BYTES = 32 << 20
 MOST_LINKS = 2000
 MOST_DEPTH = 400
-FARTHEST_M = 1000.0  # Larger numbers in a robot file are refused, because the square of a very large number overflows.
+FARTHEST_M = 1000.0  # Larger numbers than this in a robot file are refused, because the square of 1e200 overflows.
 
 
 def file_text(path: str | Path) -> str:

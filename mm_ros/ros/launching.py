@@ -190,7 +190,7 @@ def overrides(node: str, given: dict[str, str]) -> dict[str, Any]:
         if given.get("headset_wifi") == "true":
             out["page_wifi"] = True
     if node == "pose_estimator":
-        number = given["camera"].isdigit()  # ROS launch would convert the text "0" to an integer
+        number = given["camera"].isdigit()  # without a prefix, ROS launch would make "0" an integer
         out["camera"] = f"webcam {given['camera']}" if number else given["camera"]
     if node in ("motion_matcher", "visualizer"):
         out["database"] = given["database"]

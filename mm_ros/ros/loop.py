@@ -192,7 +192,7 @@ class Loop:
                 ready = self._wait(context)
                 with self.hub.lock:
                     self._run(ready)
-        except (RuntimeError, InvalidHandle):  # RCLError, if ROS was shut down during the wait
+        except (RuntimeError, InvalidHandle):  # raised if ROS was shut down while the loop waited
             if context.ok() and not self._ended:
                 raise
         finally:

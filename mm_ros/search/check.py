@@ -45,7 +45,7 @@ def _children(count: int, first: int) -> I32:
 
 
 def checked_index(name: str, arrays: dict[str, NDArray[Any]], corpus: Corpus) -> Any:
-    """Return the search index that a database file stores in `arrays`.
+    """Return the search index whose arrays were read from a database file.
 
     Raise MmRosError if the arrays are not an index of the engine `name` for the data in `corpus`.
     """

@@ -100,7 +100,7 @@ class _Count:
                 elif stamp >= self._from_ns:  # samples sent before the count began do not count as lost
                     self._lost += 1
             for stamp in [s for s in poses if s < old_ns]:
-                del poses[stamp]  # poses whose tracker sample arrived before the count began
+                del poses[stamp]  # forget poses whose tracker sample arrived before the count began
 
     def taken(self) -> tuple[list[float], int]:
         late, lost = self._late_ms, self._lost

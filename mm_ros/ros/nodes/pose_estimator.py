@@ -46,7 +46,7 @@ class EstimatorSettings(Settings):
     min_presence_confidence: float = setting(
         0.5,
         "If the confidence of a person's landmarks falls below this limit, the person counts as lost and is searched "
-        "again. With a larger limit, people are lost sooner.",
+        "again. With a larger limit, a person counts as lost sooner.",
         "",
         0.0,
         1.0,

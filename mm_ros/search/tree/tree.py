@@ -30,7 +30,7 @@ from mm_ros.search.tree.simd import GUARDED, LANES, LEAN, array_at, local_array,
 
 NO_FRAME = -1  # frame number in the only leaf of a search tree without frames
 ROOM = 512  # maximum number of nodes in the list for a level of the tree
-CACHED_BLOCKS = 300  # nodes of larger trees are prefetched: more blocks than this exceed the CPU's nearest caches
+CACHED_BLOCKS = 300  # nodes are prefetched if the tree has more blocks than this, too many for the CPU's nearest caches
 FEW = 16  # in lists of more nodes than this, the node nearest to the query is searched first, for a low cost early
 LEVELS = 8  # maximum number of levels; a tree of this depth has up to 16^8 leaves
 EVERY_LANE = (1 << LANES) - 1

@@ -54,8 +54,8 @@ def furnish(server: Any) -> None:
         section_color=(206, 211, 220), plane_color=(240, 242, 245), plane_opacity=1.0, shadow_opacity=0.3,
         fade_distance=26.0, fade_strength=1.4, position=(0.0, 0.0, -0.002),
     )  # fmt: skip
-    # Lights instead of an environment map: if the server's map arrives while the default map of viser 1.1 fades in, the
-    # canvas stays half transparent.
+    # The scene has lights instead of an environment map: if the server's map arrives while the default map of viser
+    # 1.1 fades in, the canvas stays half transparent.
     scene.configure_environment_map(None)
     scene.add_light_hemisphere("/floor/sky", ground_color=(150, 155, 165), intensity=SKY_LIGHT)
     scene.add_light_directional("/floor/front", intensity=FRONT_LIGHT, position=(3.0, -4.0, 2.0))

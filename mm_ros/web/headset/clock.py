@@ -24,8 +24,8 @@ class PageClock:
         self.last_ns = 0  # the last stamp
 
     def add(self, sent_ns: int, received_ns: int, page_ms: float) -> None:
-        """Add one ping: the times of sending and receiving on this machine, and the time on the page's clock between
-        both."""
+        """Use the result of one ping: when this machine sent the ping and received the answer, and the time between
+        them on the page's clock [ms]."""
         if received_ns < sent_ns:
             return
         self._pings.append((received_ns, received_ns - sent_ns, (sent_ns + received_ns) / 2 - page_ms * 1e6))
