@@ -217,7 +217,7 @@ class OpenXrSession:
 
     def _locate(self, out: TrackerFrame, role: int, space: Any, at: Any) -> None:
         location = xr.locate_space(space, self._base, at)
-        flags = int(location._location_flags)  # private attribute of pyopenxr 1.1; the public property is slow
+        flags = int(location._location_flags)  # private; checked with pyopenxr 1.1; the public property is slow
         if flags & _VALID != _VALID:
             out.state[role] = LOST
             return
