@@ -65,7 +65,9 @@ FLIGHT_CLEARANCE, FLIGHT_HALFLIFE_S = 0.01, 0.1
 # The lift of a swinging foot grows from zero at the speed `SLOW_SWING` to its maximum at the speed `FAST_SWING` [m/s].
 SLOW_SWING, FAST_SWING = 0.3, 1.2
 CALM_STEP, CALM_TURN = 1.0, 3.0  # Maximum speed [m/s] and turn rate [rad/s] at the start of a corrective step.
-STAYS_LONGER = 1.0
+# The limits `release_distance` and `release_angle` are multiplied by up to 1 + `STAYS_FARTHER` and 1 + `STAYS_TURNED`
+# while the user's foot is estimated not to move, because an estimated position that jumps at that time is wrong.
+STAYS_FARTHER, STAYS_TURNED = 3.0, 1.5
 TELEPORT = 1.0  # A foot more than `TELEPORT` [m] from its target moves to the target without a corrective step.
 SETTLED = 0.002  # A foot is reported as locked if it is less than `SETTLED` [m] from its locked place.
 
@@ -124,8 +126,9 @@ def place_foot(
 
     `toe_matched` is the desired position of the toe joint, whose z is the height above the ground. `foot` and `toes`
     are the desired rotations of foot and toes. `guessed` is 1 without a tracker on this foot, and 0 when a tracker
-    determines the foot's pose. `stays` is the certainty, from 0 to 1, that the user's foot stands. If `stays` is 1, the
-    foot is released only at twice the usual distance and turn (1 + `STAYS_LONGER`).
+    determines the foot's pose. `stays` is the probability that the user's foot does not move, or 0 without an
+    estimate. If `stays` is 1, the foot is released only at 1 + `STAYS_FARTHER` times the usual distance or at
+    1 + `STAYS_TURNED` times the usual turn.
     """
     rest_toe = feet.rest[side, 0]
     lift = toe_matched[2] - rest_toe
@@ -191,8 +194,8 @@ def decide(
         left = not contact and (
             gone > (SINGLE_SUPPORT_RELEASE_FACTOR if alone else 1.0) or feet.over[side] > LONGEST_HOLD_S
         )
-        farthest = (1.0 + STAYS_LONGER * stays) * (SINGLE_SUPPORT_REACH_FACTOR if alone else 1.0)
-        if not may_hold or left or _too_far(feet, t, side, target, target_yaw) > farthest:
+        farthest = SINGLE_SUPPORT_REACH_FACTOR if alone else 1.0
+        if not may_hold or left or _too_far(feet, t, side, target, target_yaw, stays) > farthest:
             release(feet, t, side, target, target_yaw, pace, turn, contact, dt)
         return
     if not may_hold or feet.stepping[side] > 0.0 or feet.high[side] > LOCK_HEIGHT:
@@ -224,12 +227,13 @@ def _supports(feet: Any, t: Any, side: int, height: float, pace: Row) -> bool:
 
 
 @njit
-def _too_far(feet: Any, t: Any, side: int, target: Row, target_yaw: float) -> float:
-    """Return the distance or turn from the lock to the target, divided by its limit for a release; the limit is 1.5
-    times as large while the other foot makes a corrective step."""
+def _too_far(feet: Any, t: Any, side: int, target: Row, target_yaw: float, stays: float) -> float:
+    """Return the distance or turn from the lock to the target, divided by its limit for a release. The limit grows with
+    the probability `stays` that the user's foot does not move, and is 1.5 times as large while the other foot makes a
+    corrective step."""
     away = quat.sub(target, quat.get3(feet.place, side))
-    distance = math.hypot(away[0], away[1]) / max(t.release_m, 1e-6)
-    turned = abs(quat.wrap(target_yaw - feet.yaw[side])) / max(t.release_angle, 1e-6)
+    distance = math.hypot(away[0], away[1]) / max(t.release_m * (1.0 + STAYS_FARTHER * stays), 1e-6)
+    turned = abs(quat.wrap(target_yaw - feet.yaw[side])) / max(t.release_angle * (1.0 + STAYS_TURNED * stays), 1e-6)
     far = max(distance, turned)
     return float(far / 1.5 if feet.stepping[1 - side] > 0.0 else far)
 

@@ -140,7 +140,7 @@ def follow_user(
     user: Any, feet: Any, known: Any, contacts: Any, follow: float, certain_m: float, holds: bool, dt: float,
     estimated: Any, stands: Any,
 ) -> None:  # fmt: skip
-    """Convert the user's feet to the argument `estimated` (2, 6) of `post_step`; write to `stands` which feet stand.
+    """Convert the user's feet to the argument `estimated` (2, 7) of `post_step`; write to `stands` which feet stand.
 
     `known` (2, 10) holds the numbers of a `FeetEstimate`, or no rows without an estimate. `follow` is the maximum share
     of the user's feet in the avatar's feet, and at an expected error of `certain_m` [m] this share is halved. If
@@ -173,6 +173,7 @@ def follow_user(
         for k in range(3):
             estimated[i, k] = user.ankles[i, k]
         estimated[i, 3], estimated[i, 4], estimated[i, 5] = user.moves[i], user.share[0, i], user.share[1, i]
+        estimated[i, 6] = 1.0 - known[i, 2] if decides else 0.0
 
 
 @njit
@@ -351,8 +352,9 @@ def post_step(
     """Run one step of the pose stage. The arguments with state or settings are packed (`maths/packed.py`).
 
     `new.root[0]` is x, y, z and yaw of the root. `grounds` (3,) is the height of the floor under root, left toe and
-    right toe [m]. `estimated` (2, 6) has a row for each foot of the user: ankle x, y, z [m], probability that the foot
-    moves, share in the avatar's foot, and certainty that the foot stands.
+    right toe [m]. `estimated` (2, 7) has a row for each foot of the user: ankle x, y, z [m], probability that the foot
+    moves, share in the avatar's foot, certainty that the foot stands, and probability that the foot does not move, or 0
+    if the estimate does not decide which feet stand.
     """
     body, source, new, hold, feet, t = body[0], source[0], new[0], hold[0], feet[0], t[0]
     blend(body, source, t, new, jumped, dt)
@@ -404,7 +406,7 @@ def post_step(
         feet.knee[side, 3] = hold.body_weights[LEFT_KNEE_ROLE + side]
         guessed = 1.0 - max(w, lw)
         place_foot(body, feet, lengths, t, side, toe, foot, toes_now, stands, grounds[1 + side], guessed,
-                   estimated[side, 5], dt)  # fmt: skip
+                   estimated[side, 6], dt)  # fmt: skip
     feet.ready[0] = 1
     wrists, weights = np.zeros((2, 3)), np.zeros(2)
     for side in range(2):

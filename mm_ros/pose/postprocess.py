@@ -172,7 +172,7 @@ class PostStage:
             self._hold.weight[:] = seen
         jumped = not fresh and (matched.run, matched.segment) != self._stretch
         self._stretch = (matched.run, matched.segment)
-        stands, estimated = np.empty(2, np.uint8), np.empty((2, 6))
+        stands, estimated = np.empty(2, np.uint8), np.empty((2, 7))
         known, s = matched.feet.numbers if matched.feet else NO_FEET, self._settings
         body, source, new, hold, feet, user = self._memory
         follow_user(

@@ -38,7 +38,7 @@ class Leg:
 
     def step(
         self, toe: np.ndarray, contact: bool, yaw: float = 0.0, pitch: float = 0.0, ground: float = 0.0,
-        guessed: float = 1.0,
+        guessed: float = 1.0, stays: float = 0.0,
     ) -> np.ndarray:  # fmt: skip
         self.body.positions[HIPS] = self.hips
         self.body.rotations[1:] = (1.0, 0.0, 0.0, 0.0)
@@ -47,7 +47,7 @@ class Leg:
         q = rot.multiply(rot.from_yaw(yaw), rot.exp(np.array([0.0, pitch, 0.0])))
         place_foot(
             self.body, self.feet, LENGTHS, self.tuning, 0, tuple(toe), tuple(q), tuple(rot.from_yaw(yaw)), contact,
-            ground, guessed, 0.0, DT,
+            ground, guessed, stays, DT,
         )  # fmt: skip
         self.feet.ready[0] = 1
         return self.body.room_positions[LEFT_TOES].copy()
@@ -108,6 +108,20 @@ def test_a_foot_that_carries_alone_stays_farther_from_the_motion(other_stands: b
     assert bool(leg.feet.locked[0]) == held
     leg.step(toe_at(0.13 + 0.35), True)
     assert leg.feet.locked[0] == 0
+
+
+@pytest.mark.parametrize(("stays", "farthest", "widest"), [(0.0, 0.2, 40.0), (0.5, 0.5, 70.0), (1.0, 0.8, 100.0)])
+def test_a_foot_that_the_user_does_not_move_stays_farther_from_the_motion(
+    stays: float, farthest: float, widest: float
+) -> None:
+    """Release distance and angle grow to 4 and 2.5 times their settings with the probability that the foot is still."""
+    for share, held in ((0.95, True), (1.05, False)):
+        for toe, yaw in ((toe_at(0.13 + share * farthest), 0.0), (toe_at(), math.radians(share * widest))):
+            leg = Leg()
+            leg.step(toe_at(), True)
+            leg.feet.locked[1] = 1
+            leg.step(toe, True, yaw=yaw, stays=stays)
+            assert bool(leg.feet.locked[0]) == held
 
 
 def test_a_foot_hangs_without_corrective_steps_while_the_leg_is_too_short() -> None:

@@ -25,7 +25,7 @@ class Reference:
         self.ankles, self.moves = np.zeros((2, 3)), np.zeros(2)
 
     def step(self, feet, known, contacts, follow, certain_m, holds, dt):
-        out, goal, stands = np.zeros((2, 6)), np.zeros((2, 2)), contacts
+        out, goal, stands = np.zeros((2, 7)), np.zeros((2, 2)), contacts
         if len(known):
             contact, moves, ankles, sigma = known[:, 0], known[:, 2], known[:, 3:6], known[:, 9]
             certain = 1.0 / (1.0 + (sigma / certain_m) ** 2)
@@ -40,8 +40,9 @@ class Reference:
                     self.stands[foot] |= free[foot] > SUPPORTING_CONTACT
                 stands = self.stands.copy()
                 goal[1] = certain * (1.0 - moves) * self.stands
+                out[:, 6] = 1.0 - moves
         self.share[:] = damp(self.share, goal, SHARE_HALFLIFE_S, dt)
-        out[:, :3], out[:, 3], out[:, 4:] = self.ankles, self.moves, self.share.T
+        out[:, :3], out[:, 3], out[:, 4:6] = self.ankles, self.moves, self.share.T
         return stands, out
 
 
@@ -55,7 +56,7 @@ def test_the_kernel_follows_the_same_rules(holds):
         feet.stepping[:] = rng.uniform(-0.5, 0.2, 2)
         known = rng.uniform(0.0, 1.0, (2 if rng.uniform() < 0.9 else 0, 10))
         contacts, dt = rng.integers(0, 2, 2).astype(np.bool_), rng.choice([0.0, 1 / 90, 1 / 30])
-        stands, estimated = np.empty(2, np.uint8), np.empty((2, 6))
+        stands, estimated = np.empty(2, np.uint8), np.empty((2, 7))
         follow_user(user, memory, known, contacts, 0.9, 0.3, holds, dt, estimated, stands)
         expected_stands, expected = reference.step(feet, known, contacts, 0.9, 0.3, holds, dt)
         np.testing.assert_array_equal(stands != 0, expected_stands)
