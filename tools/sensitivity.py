@@ -107,7 +107,7 @@ class Variants:
         command = module_command("mm_ros", "evaluate", *self.words, *options, "--rows", self.row, "--json", str(out))
         done = subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, check=False)
         if done.returncode:
-            sys.exit(f"sensitivity: evaluate failed: {done.stderr.strip()}")
+            raise RuntimeError(done.stderr.strip())
         row = json.loads(out.read_text())["summary"][self.row]
         values = {name: row.get(name) for name in FIGURES}
         values = {name: v["median"] if isinstance(v, dict) else v for name, v in values.items()}
@@ -140,14 +140,21 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="mm_ros-sensitivity-") as folder:
         words = [*(str(path.resolve()) for path in args.recordings), *shlex.split(args.options)]
         variants = Variants(Path(folder), module, words, args.row)
-        base = variants.figures()
+        try:
+            base = variants.figures()
+        except RuntimeError as error:
+            sys.exit(f"sensitivity: evaluate failed: {error}")
         noise = spread([base, *(variants.figures(*NOISE, "--seed", seed) for seed in ("1", "2"))])
         rows = [f"{name} {value:.4g} ± {noise[name]:.2g}" for name, value in base.items()]
         print("as it is: " + ", ".join(rows), flush=True)
         for name in wanted:
             for factor in (0.5, 2.0):
                 variants.change(name, changed(text, found[name], factor))
-                now = variants.figures()
+                try:
+                    now = variants.figures()
+                except RuntimeError as error:  # for example twice a share of 0.8
+                    print(f"{name} = {factor * found[name].value:g}: fails, {str(error).splitlines()[-1]}", flush=True)
+                    continue
                 moved = [
                     f"{figure} {base[figure]:.4g} → {value:.4g}"
                     for figure, value in now.items()
