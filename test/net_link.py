@@ -48,7 +48,7 @@ class Link:
         self._relay.start()
 
     def _end(self, i: int) -> int:
-        namespace, device = self.names[i], f"mmr{i}tap"
+        namespace, device = self.names[i], f"{self.names[i]}t"  # unique, because it begins in the common namespace
         end = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
         fcntl.ioctl(end, TUNSETIFF, struct.pack("16sH", device.encode(), IFF_TAP | IFF_NO_PI))
         ip("netns", "add", namespace)

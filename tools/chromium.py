@@ -1,5 +1,6 @@
 """Start a headless Chromium without GPU and network, and end it when it hangs; for pictures and tests of the pages."""
 
+import random
 import shutil
 import signal
 import socket
@@ -26,9 +27,15 @@ FEW_FRAMES = """(() => { const draw = window.requestAnimationFrame.bind(window),
 
 
 def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return int(s.getsockname()[1])
+    """Return a free port whose successor is free too, because some servers open two. Linux gives ports from 32768 on to
+    any program that connects, so one of these could be taken before the server opens it.
+    """
+    while True:
+        port = random.SystemRandom().randrange(20_000, 32_000)
+        with suppress(OSError), socket.socket() as one, socket.socket() as two:
+            one.bind(("127.0.0.1", port))
+            two.bind(("127.0.0.1", port + 1))
+            return port
 
 
 class Browser:

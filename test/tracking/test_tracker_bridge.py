@@ -2,7 +2,6 @@
 
 import copy
 import dataclasses
-import os
 import time
 
 import numpy as np
@@ -45,7 +44,7 @@ class Bench:
     def __init__(self, **parameters):
         given = [Parameter(name, value=value) for name, value in parameters.items()]
         self.context = rclpy.Context()
-        rclpy.init(context=self.context, domain_id=1 + os.getpid() % 100)
+        rclpy.init(context=self.context)
         self.bridge = TrackerBridge(parameter_overrides=given, namespace="anna", context=self.context)
         self.node = rclpy.create_node("listener", namespace="anna", context=self.context)
         self.heard = {
