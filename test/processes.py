@@ -4,7 +4,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -70,5 +70,9 @@ def state_and_parent(pid: int) -> tuple[str, int]:
 
 
 def children(pid: int) -> list[int]:
-    """Return the ids of the processes that the process `pid` has started and that still exist."""
-    return [int(c) for task in Path(f"/proc/{pid}/task").glob("*/children") for c in task.read_text().split()]
+    """Ids of the processes that the threads of this one have started."""
+    out: list[int] = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):  # the thread has ended since it was listed
+            out += map(int, task.read_text().split())
+    return out

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from processes import alive
+from processes import PATIENCE_S, alive, wait_until
 
 LEAKS = """
 import subprocess, sys
@@ -72,7 +72,7 @@ def test_a_run_that_leaves_processes_fails_names_their_tests_and_ends_them(tmp_p
     left = [line for line in done.stdout.splitlines() if "time.sleep(600)" in line]
     assert len(left) == 2
     assert {line.rsplit("::", 1)[1].split()[0] for line in left} == {"test_a_child", "test_an_orphan"}
-    assert not any(alive(int(line.split(":")[0])) for line in left)
+    wait_until(lambda: not any(alive(int(line.split(":")[0])) for line in left), PATIENCE_S, "the end of both")
 
 
 def test_a_run_that_ends_its_processes_passes(tmp_path):

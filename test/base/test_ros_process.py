@@ -27,7 +27,7 @@ EACH = """
 import os, sys, time
 from mm_ros.base.process import run_each
 def stay():
-    os.write(1, b"here\\n"); time.sleep(60); return 0
+    os.write(1, b"here\\n"); time.sleep(600); return 0
 sys.exit(run_each([stay, {second}]))
 """
 
@@ -41,7 +41,7 @@ def started(code):
 
 
 def wait_until_gone(pids):
-    wait_until(lambda: not any(map(alive, pids)), 30.0, f"the end of {pids}")
+    wait_until(lambda: not any(map(alive, pids)), PATIENCE_S, f"the end of {pids}")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
@@ -76,7 +76,7 @@ def prepared():
     yield
     say("closed")
 def stay(name):
-    say(name); time.sleep(60); return 0
+    say(name); time.sleep(600); return 0
 sys.exit(process.run_each([lambda: stay("first"), lambda: stay("second")], prepared))
 """
 
@@ -101,7 +101,7 @@ def test_a_spare_process_takes_the_place_of_a_killed_one():
         back = dict(said(process) for _ in range(2))
         assert back["second"] == started["spare"]
         process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 0
+        assert process.wait(PATIENCE_S) == 0
         words = process.stdout.read()
         assert f"closed {back['spare']}" in words, words
         wait_until_gone([*started.values(), *back.values()])
@@ -116,7 +116,7 @@ def test_a_spare_process_that_fails_ends_nothing():
         word, pid = said(process)
         assert word == "first" and pid not in started.values()
         process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 0
+        assert process.wait(PATIENCE_S) == 0
 
 
 def test_an_interrupt_that_is_swallowed_still_ends_all():
@@ -125,7 +125,7 @@ import os, signal, sys, time
 from mm_ros.base import ending
 from mm_ros.base.process import run_each
 def stay():
-    os.write(1, b"here\\n"); time.sleep(60); return 0
+    os.write(1, b"here\\n"); time.sleep(600); return 0
 def swallow(number, frame):
     ending._asked = True
 real = ending.remember
@@ -148,7 +148,7 @@ import os, signal, sys, time
 from mm_ros.base import process
 process.POLITE_S = 0.5
 def deaf():
-    signal.signal(signal.SIGINT, signal.SIG_IGN); os.write(1, b"here\\n"); time.sleep(60); return 0
+    signal.signal(signal.SIGINT, signal.SIG_IGN); os.write(1, b"here\\n"); time.sleep(600); return 0
 sys.exit(process.run_each([deaf]))
 """
     with started(deaf) as process:

@@ -262,7 +262,7 @@ def test_ctrl_c_in_the_middle_ends_all_processes_quietly(walk: Path):
         said, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130 and said.strip() == "mm_ros: stopped by Ctrl-C", said
     assert not walk.with_name("a.mmdb").exists()
-    wait_until(lambda: not any(map(alive, helpers)), 30.0, "the end of the helpers")
+    wait_until(lambda: not any(map(alive, helpers)), PATIENCE_S, "the end of the helpers")
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from mm_ros.base.ending import LINE
 from mm_ros.base.own_python import module_command
 
 TOP = Path(__file__).resolve().parents[2]
-WAIT_S = 60.0
+WAIT_S = processes.PATIENCE_S
 SIGINT_ON = (
     "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "  # the test run may ignore it
 )
@@ -37,7 +37,7 @@ class Running:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for pid in [*self.children(), self.process.pid]:
+        for pid in [*processes.children(self.process.pid), self.process.pid]:
             try:
                 os.killpg(pid, signal.SIGKILL)
             except ProcessLookupError:
@@ -46,10 +46,6 @@ class Running:
 
     def output(self) -> str:
         return self._log.read_text(errors="replace")
-
-    def children(self) -> list[int]:
-        folders = Path(f"/proc/{self.process.pid}/task").glob("*/children")
-        return [int(pid) for children in folders for pid in children.read_text().split()]
 
     def wait_for(self, text: str) -> None:
         until = time.monotonic() + WAIT_S
@@ -60,7 +56,7 @@ class Running:
 
     def ctrl_c(self) -> str:
         """Send Ctrl-C and return the text that is printed afterwards."""
-        before, children = len(self.output()), self.children()
+        before, children = len(self.output()), processes.children(self.process.pid)
         os.killpg(self.process.pid, signal.SIGINT)
         self.process.wait(WAIT_S)
         until = time.monotonic() + WAIT_S

@@ -119,9 +119,18 @@ def test_graph_and_page_end_with_the_demo(start, warm, end_of_it):
     finally:
         for pid in filter(alive, started):
             os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: can_be_opened(port), PATIENCE_S, f"the end of the page at port {port}")
+
+
+def can_be_opened(port):
+    """The process that serves the page is a child of one that the demo started, and may end after it."""
     with socket.socket() as page:
         page.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        page.bind(("127.0.0.1", port))
+        try:
+            page.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
 
 
 def test_a_missing_session_is_reported_in_one_sentence(tmp_path, start):
