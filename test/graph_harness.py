@@ -205,7 +205,9 @@ class World:
             ended = [n.said() for n in self.nodes.values() if n.process.poll() is not None]
             assert not ended, ended
             assert heard, "the nodes did not find each other"
-            self.client.spin(0.5)  # time for latched messages to arrive
+            # DDS connects each topic by itself, so that poses can arrive some time before other topics.
+            heard = self.client.spin_until(self._answers_on_each_topic, PATIENCE_S)
+            assert heard, [topic for topic, messages in self.client.received.items() if not messages]
         except BaseException:
             end(*(n.process for n in self.nodes.values()))
             raise
@@ -214,6 +216,9 @@ class World:
         return self.client.trackers.get_subscription_count() >= 3 and (
             self.client.calibration.get_subscription_count() >= len(CHAIN)
         )
+
+    def _answers_on_each_topic(self) -> bool:
+        return all(self.client.received.values()) or not self.client.play(self.frames(0.0, 0.1), patience=0.5)
 
     def frames(self, first: float = 0.0, seconds: float = 2.0) -> list[TrackerFrame]:
         a = round(first * 90)

@@ -3,6 +3,7 @@
 Each fault is tried on a process for each node, and on all nodes in one process.
 """
 
+import itertools
 import math
 import os
 import shutil
@@ -177,7 +178,8 @@ def test_a_listener_that_finds_the_restarted_process_late_sees_no_undeclared_lea
     restart(post)
     world.forget()
     late.clear()
-    frames = iter(world.frames(1.0, 3.0))  # more than 0.3 m farther
+    # More than 0.3 m farther; the user stands there if the listener is found late.
+    frames = itertools.chain(world.frames(1.0, 3.0), itertools.repeat(world.frames(3.9, 0.1)[-1]))
     while seconds_of(world.fresh_poses()) < 0.6:  # the process waits for its listeners for at most 1.5 s
         answered(world, next(frames))
     listener = listening()
@@ -232,12 +234,16 @@ def test_paused_trackers_bring_the_avatar_to_a_stand_and_resumed_ones_move_it(wo
 
 
 def test_without_trackers_the_avatar_stands_where_it_is_and_walks_on(world):
-    last_ns = world.client.play(world.frames(1.0, 1.0))[-1]
-    world.forget()
-    assert world.client.spin_until(lambda: any(m.stale for m in world.client.received["pose"]), PATIENCE_S)
-    first = next(m for m in world.client.received["pose"] if m.stale)
-    assert stamp_from_ros(first.header.stamp) - last_ns >= 150_000_000  # not before silent_s
+    world.client.play(world.frames(1.0, 1.0))
+    poses = world.client.received["pose"]
+    assert world.client.spin_until(lambda: poses[-1].stale, PATIENCE_S)
+    # On a busy machine the trackers can be late between two samples too, and poses be stale for that time.
+    fresh = max(i for i, m in enumerate(poses) if not m.stale)
+    first = poses[fresh + 1]
+    silent_ns = stamp_from_ros(first.header.stamp) - stamp_from_ros(poses[fresh].header.stamp)
+    assert silent_ns >= 150_000_000  # not before silent_s
     began = np.array(first.root[:2])
+    world.forget()
     assert hears(world, "trajectory_predictor", "no trackers")
 
     def stands() -> bool:
@@ -270,8 +276,12 @@ def test_time_that_jumps_back_starts_everything_anew(world):
             sent.append(frame.stamp_ns)
             world.client.send(frame)
             world.client.spin_until(lambda last=sent[-1]: world.client.newest_pose_ns == last, 0.5)
-        stamps = {stamp_from_ros(m.header.stamp) for m in world.client.received["pose"]}
-        assert len(stamps & set(sent)) > len(sent) // 2, f"{back_s} s back"
+
+        def most_became_poses(sent=sent) -> bool:
+            stamps = {stamp_from_ros(m.header.stamp) for m in world.client.received["pose"]}
+            return len(stamps & set(sent)) > len(sent) // 2
+
+        assert world.client.spin_until(most_became_poses, PATIENCE_S), f"{back_s} s back"
     assert world.walks_on()
 
 
@@ -400,9 +410,11 @@ def test_a_storm_of_parameters_does_not_stop_the_avatar(world):
             request = SetParameters.Request(parameters=[Parameter(name=n, value=value) for n in names])
             futures.append(clients[node].call_async(request))
         world.client.play([frame], patience=0.05)
+        # A node queues ten requests and DDS drops the others, so the eighth before this one is waited for.
+        world.client.spin_until(lambda: all(f.done() for f in futures[-32:-28]), 1.0)
     world.client.spin_until(lambda: all(f.done() for f in futures), 10.0)
     answers = [f.result() for f in futures if f.done()]
-    assert len(answers) > len(futures) / 2  # a busy node queues ten requests; DDS drops the others
+    assert len(answers) > len(futures) / 2
     assert any(r.successful for a in answers for r in a.results)
     assert any(not r.successful for a in answers for r in a.results)
     last = [c.call_async(SetParameters.Request()) for c in clients.values()]

@@ -1,5 +1,6 @@
 """The real nodes, each in its own process, over real DDS."""
 
+import itertools
 import math
 from dataclasses import fields, replace
 from pathlib import Path
@@ -92,11 +93,12 @@ def test_each_sample_becomes_a_pose_with_its_stamp(world):
 
 
 def test_tf_holds_all_joints_under_the_avatars_name(world):
+    def mine():
+        return [m for m in world.client.received["/tf"] if m.transforms[0].child_frame_id.startswith("nodes/")]
+
     world.forget()
-    world.walk(0.5)
-    world.settle()
-    mine = [m for m in world.client.received["/tf"] if m.transforms[0].child_frame_id.startswith("nodes/")]
-    tf = mine[-1]
+    assert world.client.spin_until(lambda: world.walk(0.2) and mine(), PATIENCE_S)
+    tf = mine()[-1]
     assert len(tf.transforms) == 23
     assert tf.transforms[0].header.frame_id == "map"
     assert tf.transforms[0].child_frame_id == "nodes/root"
@@ -211,7 +213,7 @@ def test_a_database_with_another_horizon_is_followed_and_graph_and_chain_agree(w
     assert set_parameter(world, "motion_matcher", "database", string(str(other_layout))).successful
     try:
         layouts = world.client.received["feature_layout"]
-        assert world.client.spin_until(lambda: tuple(layouts[-1].trajectory_times) == TIMES, PATIENCE_S)
+        assert world.client.spin_until(lambda: layouts and tuple(layouts[-1].trajectory_times) == TIMES, PATIENCE_S)
         assert any(trajectory_times() == list(TIMES) for _ in range(20))
         assert world.client.spin_until(lambda: bool(bodies), PATIENCE_S)
         body = bodies[-1].data
@@ -280,9 +282,7 @@ def test_a_missing_database_is_refused_and_the_old_one_stays(world):
     assert not answer.successful
     assert "/nowhere/x.mmdb" in answer.reason
     world.forget()
-    world.walk(0.3)
-    world.settle()
-    assert world.fresh_poses()
+    assert world.client.spin_until(lambda: world.walk(0.3) and world.fresh_poses(), PATIENCE_S)
 
 
 def test_the_engine_changes_while_running(world):
@@ -293,14 +293,19 @@ def test_the_engine_changes_while_running(world):
         assert set_parameter(world, "motion_matcher", "engine", text).successful
         match = first_match(world)  # the state machine does not search
         assert match.reason == {"learned": "engine", "state_machine": "", "search": "start"}[engine]
+        assert world.client.spin_until(lambda: bool(world.fresh_poses()), PATIENCE_S)
         assert match.engine == world.fresh_poses()[-1].engine == engine
 
 
 def first_match(world):
     """Return the first match of a short walk."""
     sent = world.walk(0.3)
-    world.settle()
-    return next(m for m in world.client.received["match"] if stamp_from_ros(m.header.stamp) >= sent[0])
+
+    def matches():
+        return [m for m in world.client.received["match"] if stamp_from_ros(m.header.stamp) >= sent[0]]
+
+    assert world.client.spin_until(lambda: bool(matches()), PATIENCE_S)
+    return matches()[0]
 
 
 @pytest.mark.parametrize("structure", ["brute", "tree"])
@@ -330,30 +335,36 @@ def test_a_missing_learned_engine_is_refused(world):
 
 
 def test_each_node_of_the_chain_reports_its_health(world):
+    wanted = {"rate_hz", "latency_p99_ms", "dropped", "refused", "search_ms", "height_band"}
+
+    def all_report() -> bool:
+        names = {s.name.split("/")[-1]: s for m in world.client.received["/diagnostics"] for s in m.status}
+        return set(names) >= set(world.nodes) and wanted <= {v.key for v in names["motion_matcher"].values}
+
     world.forget()
-    world.walk(2.5)
-    names = {s.name.split("/")[-1]: s for m in world.client.received["/diagnostics"] for s in m.status}
-    assert set(names) >= set(world.nodes)
-    keys = {v.key for v in names["motion_matcher"].values}
-    assert {"rate_hz", "latency_p99_ms", "dropped", "refused", "search_ms", "height_band"} <= keys
+    assert world.client.spin_until(lambda: world.walk(0.2) and all_report(), PATIENCE_S)
 
 
 def test_stamps_of_a_recording_are_named_as_such_and_not_taken_for_latency(world):
     """Publish old stamps, as `ros2 bag play` does without --clock."""
     world.forget()
-    ago_ns = 1_504_946_000_000
+    ago_ns = 1_504_510_000_000  # 1505 s, also when a message arrives 0.9 s late
 
     def reported() -> list:
         statuses = [s for m in world.client.received["/diagnostics"] for s in m.status]
         return [s for s in statuses if s.name.endswith("orientation_predictor") and "recording" in s.message]
 
     try:
-        for frame in world.frames(0.0, 10.0):
+        frames = itertools.cycle(world.frames(0.0, 2.0))
+
+        def sent_and_reported() -> bool:
+            frame = next(frames)
             frame.stamp_ns = world.client.now_ns() - ago_ns
             frame.sampled_ns[frame.state != LOST] = frame.stamp_ns
             world.client.send(frame)
-            if world.client.spin_until(lambda: bool(reported()), 1 / 60):
-                break
+            return world.client.spin_until(lambda: bool(reported()), 1 / 60)
+
+        assert world.client.spin_until(sent_and_reported, PATIENCE_S)
         status = reported()[0]
         assert "1505 s old" in status.message
         latency = {v.key: v.value for v in status.values}["latency_p99_ms"]
@@ -381,19 +392,19 @@ def test_a_stick_moves_and_one_that_is_not_a_number_is_refused(ros, tmp_path):
     with NodeProcess("joystick_control", "stick", tmp_path / "log") as process:
         process.wait_ready()
         commands, sticks = client.publisher("cmd_vel"), client.publisher("joy")
-        for _ in range(200):
+
+        def moves() -> bool:
             commands.publish(Twist(linear=Vector3(x=1.0)))
             client.spin(0.05)
-            if client.received["trajectory"] and client.received["trajectory"][-1].velocity[0] > 0.5:
-                break
-        assert client.received["trajectory"][-1].velocity[0] > 0.5
-        for _ in range(200):
+            return any(m.velocity[0] > 0.5 for m in client.received["trajectory"][-1:])
+
+        def refuses() -> bool:
             sticks.publish(Joy(axes=[math.nan] * 6))
             client.spin(0.05)
-            if any("NaN" in s.message for m in client.received["/diagnostics"] for s in m.status):
-                break
-        else:
-            raise AssertionError("no node reported it")
+            return any("NaN" in s.message for m in client.received["/diagnostics"] for s in m.status)
+
+        assert client.spin_until(moves, PATIENCE_S)
+        assert client.spin_until(refuses, PATIENCE_S), "no node reported it"
         last = client.received["trajectory"][-1]
         assert np.isfinite([*last.position, *last.velocity]).all()
         assert process.stop() == 0, process.said()

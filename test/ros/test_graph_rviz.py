@@ -76,8 +76,9 @@ def transforms(client: Client) -> dict[str, object]:
 
 
 def test_all_of_tf_is_one_tree_below_the_world_frame(client):
+    wanted = {f"{AVATAR}/root", f"{AVATAR}/tracker/head", f"{AVATAR}/robot/pelvis"}  # of one node each
+    assert client.spin_until(lambda: wanted <= set(transforms(client)), PATIENCE_S)
     parents = {child: t.header.frame_id for child, t in transforms(client).items()}
-    assert {f"{AVATAR}/root", f"{AVATAR}/tracker/head", f"{AVATAR}/robot/pelvis"} <= set(parents)
     assert {p for p in parents.values() if p not in parents} == {WORLD}
 
 
@@ -92,10 +93,13 @@ def test_every_marker_is_in_the_world_frame(client):
 
 
 def test_the_links_of_a_robot_are_on_tf_as_its_joints_say(client):
-    states = {stamp_from_ros(m.header.stamp): m for m in client.received["joint_states"]}
-    shins = [t for m in client.received["/tf"] for t in m.transforms if t.child_frame_id.endswith("/left_shin")]
-    shin = next(t for t in reversed(shins) if stamp_from_ros(t.header.stamp) in states)
-    state = states[stamp_from_ros(shin.header.stamp)]
+    def both():
+        states = {stamp_from_ros(m.header.stamp): m for m in client.received["joint_states"]}
+        links = [t for m in client.received["/tf"] for t in m.transforms if t.child_frame_id.endswith("/left_shin")]
+        return [(t, states[at]) for t in links if (at := stamp_from_ros(t.header.stamp)) in states]
+
+    assert client.spin_until(lambda: bool(both()), PATIENCE_S)
+    shin, state = both()[-1]
     assert shin.header.frame_id == f"{AVATAR}/robot/left_thigh"
     angle = state.position[list(state.name).index("left_knee")]
     q = shin.transform.rotation
@@ -110,7 +114,8 @@ def test_rviz_finds_all_links_of_a_robot(client):
     assert robot["Description Topic"]["Value"] == f"/{AVATAR}/robot/robot_description"
     description = client.received["robot/robot_description"][-1].data
     links = {f"{robot['TF Prefix']}/{link.get('name')}" for link in ElementTree.fromstring(description).iter("link")}
-    assert len(links) == 7 and links <= set(transforms(client))
+    assert len(links) == 7
+    assert client.spin_until(lambda: links <= set(transforms(client)), PATIENCE_S)
 
 
 def namespaces(arrays: list) -> set[str]:
@@ -146,10 +151,14 @@ def test_a_display_that_is_switched_on_is_drawn_and_off_it_costs_no_subscription
             wanted = set(display.namespaces)
             drawn = extra.spin_until(lambda d=display, w=wanted: w <= namespaces(arrays[d.topic]), PATIENCE_S)
             assert drawn, display.title
-        assert readers() == ours + 1
-        read = extra.node.get_subscriber_names_and_types_by_node("visualizer", f"/{AVATAR}")
+        assert client.spin_until(lambda: readers() == ours + 1, PATIENCE_S)
         declared = {f"/{AVATAR}/{name}" for name in graph.node("visualizer").inputs}
-        assert declared <= {name for name, _ in read}
+
+        def read() -> set[str]:
+            found = client.node.get_subscriber_names_and_types_by_node("visualizer", f"/{AVATAR}")
+            return {name for name, _ in found}
+
+        assert client.spin_until(lambda: declared <= read(), PATIENCE_S), declared - read()
     finally:
         extra.close()
     assert client.spin_until(lambda: readers() == ours, PATIENCE_S)
