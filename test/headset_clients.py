@@ -22,7 +22,7 @@ def frame(**changed) -> bytes:
     )  # fmt: skip
 
 
-def until_true(condition, what, seconds=60.0):
+def until_true(condition, what, seconds=PATIENCE_S):
     end = time.monotonic() + seconds
     while not (value := condition()):
         assert time.monotonic() < end, what

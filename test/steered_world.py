@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 import rclpy
+from processes import PATIENCE_S
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.parameter import Parameter
 
@@ -44,6 +45,7 @@ class SteeredWorld:
         self._threads = [threading.Thread(target=run, daemon=True) for run in (self._spin, self.loop.spin)]
         for thread in self._threads:
             thread.start()
+        self.until(lambda: self.desired and self.roots, "the graph runs")
 
     def _listen(self, topic, take):
         t = graph.TOPICS[topic]
@@ -64,7 +66,7 @@ class SteeredWorld:
         self.stamps_s.append(pose.stamp_ns / 1e9)
         self.roots.append([*root[:2], 2 * np.arctan2(root[6], root[3])])
 
-    def until(self, condition, what, seconds=60.0):
+    def until(self, condition, what, seconds=PATIENCE_S):
         end = time.monotonic() + seconds
         while not (value := condition()):
             assert time.monotonic() < end, f"{what}: not within {seconds:g} s; desired {self.desired[-1:]}"

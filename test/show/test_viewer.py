@@ -294,7 +294,7 @@ def test_the_page_shows_an_avatar_that_walks_and_serves_a_late_browser(server):
         scene.body("body", pose)
         body_pixels(page, lambda now, _: (now != before).sum() > 300)
         page.get_by_role("button", name="reset").click()
-        until = time.monotonic() + 10
+        until = time.monotonic() + PATIENCE_S
         while not actions and time.monotonic() < until:
             page.wait_for_timeout(100)
         assert ("reset",) in actions

@@ -217,8 +217,8 @@ def test_recentring_with_a_transform_moves_the_state_and_without_one_resets_it(w
 def test_a_menu_and_a_hidden_page_are_reported(world, headset):
     headset.evaluate("__xr.updateVisibilityState('visible-blurred')")
     world.until(lambda: world.server.tracker.visibility == "visible-blurred", "the menu is reported")
-    world.until(lambda: world.frames[-1].state[LEFT_HAND_ROLE] == LOST, "the hands are lost")
-    assert world.newest().state[HEAD_ROLE] == TRACKED
+    states = [LOST, TRACKED]  # a page that stands still for a moment loses the head, too
+    world.until(lambda: list(world.frames[-1].state[[LEFT_HAND_ROLE, HEAD_ROLE]]) == states, "only the hands are lost")
     # A device stops the frames of a hidden page; IWER goes on.
     headset.evaluate("__xr.updateVisibilityState('hidden'); mmRosPage._frame = () => {}")
     world.until(lambda: "another page or a menu" in world.bridge._source.status(), "the status says why")
@@ -283,6 +283,7 @@ def test_a_second_headset_takes_over_and_the_first_is_told(browser, world, heads
 
 
 def test_a_slow_page_neither_freezes_nor_delays_others(browser, world, headset):
+    world.until(lambda: len(world.server.pages) == 1, "the page of the test before is gone")
     slow = browser.new_page(viewport={"width": 200, "height": 120})
     slow.goto(world.url)
     # Drawing in software would take the processor from the other page, which a headset has for itself.
@@ -313,7 +314,10 @@ def test_the_policy_of_the_page_refuses_foreign_code(world, headset):
     assert headset.evaluate("window.bad === undefined")
     fetched = "fetch('http://127.0.0.1:9/').then(() => 'sent', () => 'refused')"
     assert headset.evaluate(fetched) == "refused"
-    assert any("Content Security Policy" in e for e in headset.errors)
+    world.until(
+        lambda: any("Content Security Policy" in e for e in headset.errors), "the console names the policy",
+        meanwhile=lambda: headset.page.wait_for_timeout(20),
+    )  # fmt: skip
 
 
 IN_PAGE = """() => { const a = mmRosPage.avatar, p = mmRosPage.pose;
@@ -386,7 +390,8 @@ def press(headset, name):
     over = f"mmRosPage.panel.buttons[mmRosPage.panel.over]?.text.startsWith({name!r})"
     headset.until(over, what=f"the ray is on the button {name}")
     headset.evaluate("__xr.controllers.right.updateButtonValue('trigger', 1)")
-    headset.page.wait_for_timeout(100)
+    frame = headset.evaluate("mmRosPage.tracking.sequence")
+    headset.until(f"mmRosPage.tracking.sequence > {frame + 2}", what="a frame in which the trigger is pulled")
     headset.evaluate("__xr.controllers.right.updateButtonValue('trigger', 0)")
 
 
@@ -405,7 +410,8 @@ def test_the_panel_in_vr_calibrates_after_a_countdown_and_lists_engines(world, h
     try:
         press(headset, "Engine")
         headset.until("__said.some((m) => m.do === 'engine' && m.value)", what="the choice is sent")
-        assert headset.evaluate("__said.at(-1).value") in ("search", "learned", "state_machine")
+        chosen = headset.evaluate("__said.find((m) => m.do === 'engine' && m.value).value")
+        assert chosen in ("search", "learned", "state_machine")
     finally:
         headset.evaluate("delete mmRosPage.link.say")
 
@@ -524,10 +530,10 @@ BAD = """async () => { const s = new WebSocket(mmRosPage.link.url); s.binaryType
   await new Promise(r => setTimeout(r, 200));
   const survived = s.readyState === WebSocket.OPEN;
   for (let k = 0; k < 120; k++) if (s.readyState === WebSocket.OPEN) s.send(new ArrayBuffer(3));
-  for (let k = 0; k < 100 && !closed; k++) await new Promise(r => setTimeout(r, 100));
+  for (let k = 0; k < 1000 && !closed; k++) await new Promise(r => setTimeout(r, 100));
   const flood = closed; const t = new WebSocket(mmRosPage.link.url); await new Promise(r => t.onopen = r);
   let long = 0; t.onclose = e => long = e.code; t.send(new ArrayBuffer(5000));
-  for (let k = 0; k < 100 && !long; k++) await new Promise(r => setTimeout(r, 100));
+  for (let k = 0; k < 1000 && !long; k++) await new Promise(r => setTimeout(r, 100));
   return [survived, bad.length, flood, long]; }"""
 
 
@@ -535,5 +541,6 @@ def test_malformed_messages_are_counted_then_close_the_page(world, headset):
     survived, number, flooded, long = headset.evaluate(BAD)
     assert survived and world.server.counts["malformed"] >= number
     assert (flooded, long) == (1008, 1009)
-    assert (world.newest().state[:3] == TRACKED).all()
+    count = len(world.frames)
+    world.until(lambda: any((f.state[:3] == TRACKED).all() for f in list(world.frames[count:])), "the user is tracked")
     assert all(np.isfinite(f.positions).all() for f in world.frames)

@@ -180,10 +180,11 @@ def test_the_command_prints_the_ways_and_what_is_wrong(tmp_path, adb):
         running = subprocess.Popen(command, stdout=out, stderr=out, env=environment, start_new_session=True)
     try:
         until = time.monotonic() + 240.0
-        while "nothing came from a headset" not in log.read_text():
+        while "without a cable, start" not in log.read_text():  # the last line of what is wrong
             assert running.poll() is None and time.monotonic() < until, log.read_text()
             time.sleep(0.1)
         text = log.read_text()
+        assert "nothing came from a headset" in text
         assert "adb finds no device" in text and "start `mm_ros headset --wifi`" in text
         url = next(line.split()[-1] for line in text.splitlines() if "also to watch" in line)
         with urllib.request.urlopen(url, timeout=PATIENCE_S) as page:  # the printed address is the page

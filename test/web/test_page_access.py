@@ -11,6 +11,7 @@ viser = pytest.importorskip("viser", reason="viser is not installed (extra [view
 sync = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra [test])")
 
 from chromium import CHROMIUM, Browser, free_port
+from processes import PATIENCE_S
 
 from mm_ros.show.page.panels import Panel
 from mm_ros.show.page.server import access_of, serve, url_of
@@ -60,7 +61,7 @@ def test_other_pages_are_refused_and_the_users_page_goes_on():
     try:
         with sync.sync_playwright() as p, other_origin() as other:
             browser = Browser(p, flags=flags)
-            with browser.within(200.0):
+            with browser.within(3 * PATIENCE_S):
                 page = browser.new_page()
                 page.goto(url_of(server))
                 page.wait_for_selector("canvas:visible")
@@ -110,8 +111,8 @@ def foreign_token(browser, port):
 
 
 def press(page, name, pressed):
-    page.get_by_role("button", name=name).click(force=True)
-    until = time.monotonic() + 60
+    page.get_by_role("button", name=name).click()  # once it does not move: the page has just been loaded
+    until = time.monotonic() + PATIENCE_S
     while (name,) not in pressed:
         assert time.monotonic() < until, f"'{name}' did not arrive"
         page.wait_for_timeout(100)

@@ -80,7 +80,7 @@ def steered(own_folders):
 
 @pytest.fixture
 def tab(browser, steered):
-    with browser.within(240.0):
+    with browser.within(420.0):
         made = Tab(browser, steered)
         yield made
         made.close()
@@ -168,7 +168,7 @@ def test_the_page_that_began_last_steers_and_the_other_shows_it(browser, steered
         other.page.keyboard.down("KeyS")
         steered.until(moving(steered, math.pi, 1.3), "the second page takes over although W is held")
         tab.until("mmRosPage.status.steering.other", "the first page shows that another one steers")
-        assert "Another page steers" in tab.page.inner_text("#steers")
+        tab.until("document.getElementById('steers').innerText.includes('Another page steers')", "the page says so")
         other.page.keyboard.up("KeyS")
         steered.until(steered.stands, "the held key of the first page moves nothing")
         tab.page.keyboard.down("KeyA")
@@ -208,6 +208,13 @@ def test_the_engine_is_changed_on_the_page_while_the_character_walks(steered, ta
 
 
 
+def distance(way, point):
+    """Distance [m] of a point from a way, whose places are far from each other where a busy machine left frames out."""
+    step = np.diff(way, axis=0)
+    share = ((point - way[:-1]) * step).sum(1) / np.maximum((step**2).sum(1), 1e-12)
+    return np.linalg.norm(way[:-1] + np.clip(share, 0.0, 1.0)[:, None] * step - point, axis=1).min()
+
+
 @pytest.fixture
 def walking(own_folders):
     made = SteeredWorld(free_port(), "path_control")
@@ -216,7 +223,7 @@ def walking(own_folders):
 
 
 def test_clicks_on_the_floor_are_walked_to_and_the_path_is_drawn(browser, walking):
-    with browser.within(240.0):
+    with browser.within(420.0):
         tab = Tab(browser, walking)
         before = tab.pixels()
         tab.page.mouse.click(200, 120)
@@ -228,9 +235,8 @@ def test_clicks_on_the_floor_are_walked_to_and_the_path_is_drawn(browser, walkin
         second = np.array(tab.evaluate("mmRosPage.status.path.keys"))[-1]
         assert np.abs(tab.pixels() - before).max() > 100  # yellow on wood
         walking.until(lambda: np.linalg.norm(np.subtract(walking.roots[-1][:2], second)) < 0.2, "it arrives")
-        walked = np.array(walking.roots)[:, :2]
         # The avatar may be this far from the point that leads it.
-        assert np.linalg.norm(walked - first, axis=1).min() < RootControlSettings().steered_position_accuracy
+        assert distance(np.array(walking.roots)[:, :2], first) < RootControlSettings().steered_position_accuracy
         tab.until("mmRosPage.status.path.progress == 1", "the page shows the end")
         tab.evaluate("mmRosPage.link.say({do: 'goal', x: 1e30, y: 0}); mmRosPage.link.say({do: 'goal', y: 'a'})")
         tab.until("document.getElementById('note').className == 'bad'", "an absurd point is refused in words")
