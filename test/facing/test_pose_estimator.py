@@ -4,6 +4,7 @@ The networks come from `mm_ros pose-setup`; pictures of people from scikit-image
 """
 
 import hashlib
+import itertools
 import os
 import time
 import zipfile
@@ -302,11 +303,14 @@ def test_an_image_over_dds_becomes_landmarks(portrait, tmp_path):
         bgr = np.ascontiguousarray(image[:, :, ::-1])
         msg = Image(height=image.shape[0], width=image.shape[1], encoding="bgr8", step=3 * image.shape[1])
         msg.data.frombytes(bgr.tobytes())
-        for i in range(200):
-            msg.header.stamp.sec = 100 + i
+        seconds = itertools.count(100)
+
+        def heard() -> bool:
+            msg.header.stamp.sec = next(seconds)
             sender.publish(msg)
-            if client.spin_until(lambda: bool(client.received["landmarks"]), 0.1):
-                break
+            return client.spin_until(lambda: bool(client.received["landmarks"]), 0.1)
+
+        assert client.spin_until(heard, PATIENCE_S), process.said()
         got = landmarks_from_ros(client.received["landmarks"][0])
         np.testing.assert_allclose(got.positions, found.positions, atol=1e-5)
         assert got.stamp_ns // 10**9 >= 100

@@ -160,7 +160,7 @@ def test_a_launch_that_is_ended_hard_leaves_no_process(launch, end, composed):
     assert len(started) >= (2 if composed == "true" else 10)
     one.process.send_signal(end)
     one.process.wait(PATIENCE_S)
-    until = time.monotonic() + 20.0
+    until = time.monotonic() + PATIENCE_S
     while time.monotonic() < until and any(alive(p) for p in started):
         time.sleep(0.1)
     assert not [p for p in started if alive(p)], one.said()

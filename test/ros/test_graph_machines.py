@@ -15,7 +15,7 @@ pytest.importorskip("rclpy", reason="rclpy is not installed")
 pytest.importorskip("mm_ros.msg", reason="the messages are not built")
 
 from net_link import Link, missing_rights
-from processes import end, warm
+from processes import PATIENCE_S, end, warm
 
 from mm_ros.motion.default_database import default_database_path
 
@@ -101,21 +101,21 @@ def assert_nothing_pops(poses):
 
 
 def test_poses_come_over_a_good_link(machines, link):
-    assert_nothing_pops(machines.wait_for(fresh(150), 60.0))
+    assert_nothing_pops(machines.wait_for(fresh(150), PATIENCE_S))
     assert link.passed > 100, "the messages did not pass the link"
 
 
 def test_delay_and_loss_on_the_link_stop_nothing(machines, link):
     link.delay_s, link.jitter_s, link.loss = 0.03, 0.02, 0.05
     dropped = link.dropped
-    assert_nothing_pops(machines.wait_for(fresh(150), 90.0))
+    assert_nothing_pops(machines.wait_for(fresh(150), PATIENCE_S))
     assert link.dropped > dropped
     link.delay_s = link.jitter_s = link.loss = 0.0
 
 
 def test_a_link_that_breaks_brings_the_avatar_to_a_stand_and_it_walks_on(machines, link):
     link.cut = True
-    still = machines.wait_for(lambda poses: len(poses) > 20 and all(p["stale"] for p in poses[-20:]), 30.0)
+    still = machines.wait_for(lambda poses: len(poses) > 20 and all(p["stale"] for p in poses[-20:]), PATIENCE_S)
     assert_nothing_pops(still)
     link.cut = False
-    assert_nothing_pops(machines.wait_for(fresh(60), 60.0))
+    assert_nothing_pops(machines.wait_for(fresh(60), PATIENCE_S))

@@ -234,7 +234,7 @@ def test_a_ticker_ticks_is_put_off_by_reset_and_brought_forward_by_aim(process):
     process.run()
     wait_until(lambda: ticks.count("often") > 3, PATIENCE_S)
     often.timer_period_ns = 1_000_000_000_000
-    often.reset()
+    process.loop.post(often.reset)  # in the loop's thread, in which it may tick at this moment
     process.loop.post(lambda: seldom.aim(0))
     wait_until(lambda: "seldom" in ticks, PATIENCE_S)
     assert ticks[-1] == "seldom"

@@ -12,6 +12,7 @@ pytest.importorskip("mm_ros.msg", reason="the messages are not built")
 
 import rclpy
 from graph_harness import Client
+from processes import PATIENCE_S
 from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import Parameter
 
@@ -25,7 +26,7 @@ from mm_ros.ros.conversions import trajectory_to_ros
 from mm_ros.ros.loop import Loop
 from mm_ros.ros.nodes import motion_matcher
 
-WAIT_S = 60.0
+WAIT_S = PATIENCE_S
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir], ids=["pipe", "folder"])
