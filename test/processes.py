@@ -70,7 +70,7 @@ def state_and_parent(pid: int) -> tuple[str, int]:
 
 
 def children(pid: int) -> list[int]:
-    """Ids of the processes that the threads of this one have started."""
+    """Return the ids of the processes that the process `pid` has started and that still exist."""
     out: list[int] = []
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         with suppress(OSError):  # the thread has ended since it was listed
