@@ -55,7 +55,7 @@ def shoulder_of(head: Row, yaw: float, height: float, side: int) -> Vec:
 
 @njit
 def forearm_of(shoulder: Row, wrist: Row, yaw: float, arm: float, side: int) -> tuple[Quat, float]:
-    """Return the rotation of the forearm without twist, as a joint of the canonical skeleton, and the extension of the
+    """Return the room rotation of the forearm joint of the canonical skeleton without twist, and the extension of the
     arm (1 is straight). `arm` is the length of the arm from shoulder to wrist [m]."""
     chest = quat.from_yaw(yaw)
     first = arm * UPPER_ARM / (UPPER_ARM + FOREARM)

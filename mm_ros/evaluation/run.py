@@ -264,8 +264,8 @@ def truth_of_session(session: Session) -> Truth | None:
 
 
 def track_of_frames(f: list[TrackerFrame], repeated: list[NDArray[np.bool_]] | None = None) -> TrackerTrack:
-    """Convert tracker frames to arrays. The frames themselves are kept, too, because their epoch numbers can differ,
-    for example if a session starts again, and a change of this number resets the stages."""
+    """Convert tracker frames to arrays. The result also contains the tracker frames, because each frame has its own
+    epoch number, whose change, for example when a session starts again, resets the stages."""
     return SessionTrack(
         np.array([x.stamp_ns for x in f]),
         np.stack([x.positions for x in f]),

@@ -28,8 +28,8 @@ from mm_ros.maths.jit import njit
 from mm_ros.maths.quat import Vec
 from mm_ros.maths.springs import spring
 
-# The hips turn fully if the sine of the angle between the left axis of the body and the vertical exceeds `LEVEL`, and
-# not at all below `STEEP`, because a steep axis does not determine the facing.
+# The hips turn fully toward the desired facing if the horizontal part of the body's left axis (length 1) exceeds
+# `LEVEL`, and not at all below `STEEP`, because an almost vertical axis does not determine the facing.
 STEEP, LEVEL = 0.3, 0.7
 
 

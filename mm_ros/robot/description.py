@@ -16,7 +16,7 @@ from mm_ros.maths.transformations import rpy_from_quaternion
 
 STEP_M = 0.003  # A tapered bone is drawn as cylinders; the radii of neighbouring ones differ by at most STEP_M.
 # Eyes and nose show in which direction the avatar's head faces. Each row has the position of one of these spheres in
-# the axes of the head, and its radius [m]; both are scaled with the height of the head joint, from 1.6 m.
+# the axes of the head, and its radius [m]. The numbers are for a head joint at 1.6 m, and are scaled.
 _FACE = (
     ((0.098, 0.034, 0.095), 0.015, "eyes"),
     ((0.098, -0.034, 0.095), 0.015, "eyes"),

@@ -30,7 +30,7 @@ from mm_ros.ros import graph
 from mm_ros.ros.cdr import Template, deserialized
 from mm_ros.ros.qos import message_class
 
-SHAPES = 8  # maximum number of templates for sending, or for receiving, one topic; most topics need one or two
+SHAPES = 8  # maximum number of message templates (one for each combination of lengths) of a topic and direction
 
 
 class _Form:

@@ -132,7 +132,8 @@ def simulate(
 ) -> TrackerTrack:  # fmt: skip
     """Simulate trackers on a body with joint positions (F, J, 3) and rotations (F, J, 4) in the room at `rate` [Hz].
 
-    `head_axes_local` (4,) is the rotation from the head joint to the head axes, by default estimated from the motion.
+    `head_axes_local` (4,) is the rotation from the axes of the head joint to the head axes (x forward, y left, z up);
+    by default it is estimated from the motion.
     `times` are the sample times [s] of the trackers; by default they start at 0 with `options.rate`.
     """
     joints = np.array([*JOINT_OF_ROLE, LEFT_UPPER_LEG, RIGHT_UPPER_LEG])

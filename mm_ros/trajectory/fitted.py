@@ -7,7 +7,7 @@ mm_ros/trajectory/fitted.py CLIP…` halves and doubles each value and prints ho
 """
 
 # from_trackers.py
-WAIST_HALFLIFE_S = 0.1  # half-life of the change between hips estimated from the head and hips by the waist tracker
+WAIST_HALFLIFE_S = 0.1  # half-life of the blend from hips estimated by the head to hips measured by the waist tracker
 # expected error of a prediction at constant velocity, per second of prediction, while the velocity is steady [m/s]
 STEADY_M_PER_S = 0.2
 # expected error of the step network's facing [rad] at which the network has half of the weight in the predicted facing

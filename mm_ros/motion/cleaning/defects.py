@@ -24,8 +24,8 @@ FASTEST = 16.0  # minimum speed [m/s] of a joint relative to the hips in a glitc
 FASTEST_HIPS = 13.0  # minimum speed [m/s] of the hips in a glitch; sprinters reach 12 m/s
 SUDDEN = 3.0  # minimum ratio of the speed in a glitch to the median speed in the frames around it
 LONGEST_BRIDGED_GLITCH_S = 0.1  # maximum duration [s] of a glitch that is interpolated; a longer glitch splits the clip
-# Minimum change of the angular velocity [°/s], and of the rotation per frame [°], in a flicker. The ankles of sprinters
-# rotate by up to 1200°/s.
+# In a flicker, the angular velocity changes by more than `FLICKER_DEG_S` [°/s] and the rotation per frame by more than
+# `FLICKER_DEG` [°] from one frame to the next. The ankles of sprinters rotate by up to 1200°/s.
 FLICKER_DEG_S, FLICKER_DEG = 3000.0, 20.0
 # Maximum gap [s] inside a flicker, time [s] before and after a flicker that is also replaced, and maximum duration [s]
 # of a flicker that is replaced.

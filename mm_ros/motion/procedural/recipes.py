@@ -1,4 +1,5 @@
-"""Recipes of the clips in the default database: lists of segments (legs) with speeds, turns and postures.
+"""Recipes of the clips in the default database: lists of segments of a walk (class `Leg`), each with speed,
+turn and posture.
 
 Most recipes turn or step to the left, because the database also contains mirrored clips.
 """

@@ -86,7 +86,7 @@ class PlayedSource(Source):
             return
         self._prefetch()
         self._epoch += self._now.fresh
-        # If the poller has paused for more than a second, the next segment starts now, and samples are left out.
+        # If `poll` is called more than 1 s after the end of a segment, the next segment starts now.
         late = now_ns - self._start_ns - length_ns
         self._start_ns = now_ns if self._now.fresh or late > 1_000_000_000 else self._start_ns + length_ns
         self._done = -1
