@@ -19,6 +19,7 @@ PARENT = "MM_ROS_PARENT"  # environment variable with the id of the parent proce
 AGAIN_S = 0.02
 _COMMANDS = ("mm_ros", "mm_ros.ros.nodes")
 _asked = False
+_said = False  # whether the process has printed LINE; a later signal then raises no exception
 
 
 def asked() -> bool:
@@ -27,8 +28,8 @@ def asked() -> bool:
 
 
 def forget() -> None:
-    global _asked
-    _asked = False
+    global _asked, _said
+    _asked = _said = False
 
 
 def remember(*numbers: signal.Signals) -> None:
@@ -45,6 +46,7 @@ def ignore_more() -> None:
         try:
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, signal.SIG_IGN)
+            _exit_by_code()
             return
         except KeyboardInterrupt:  # A second Ctrl-C can arrive before the signals are ignored.
             continue
@@ -56,8 +58,22 @@ def is_unhandled() -> bool:
 
 
 def say_once() -> None:
+    """Print the line of a process that a Ctrl-C ends; a further Ctrl-C has no effect."""
+    global _said
+    _said = True
+    _exit_by_code()
     if PARENT not in os.environ:
         print(LINE, file=sys.stderr, flush=True)
+
+
+def _exit_by_code() -> None:
+    """Make Python exit with the exit code of the command instead of killing itself by SIGINT.
+
+    Python kills itself if KeyboardInterrupt was raised in the last call of `exec` or `eval` with a text, even if the
+    exception was handled. The decorator `dataclass` makes such calls, for example. The empty call here replaces the
+    last call.
+    """
+    exec("")
 
 
 def during_imports() -> None:
@@ -90,7 +106,8 @@ def _end_at_once(_number: int, _frame: FrameType | None) -> None:
 def _raise(_number: int, _frame: FrameType | None) -> None:
     global _asked
     _asked = True
-    raise KeyboardInterrupt
+    if not _said:
+        raise KeyboardInterrupt
 
 
 def _quiet_once_asked(raised: Any) -> None:

@@ -86,8 +86,7 @@ def run_each(starts: Sequence[Start], prepared: Prepared | None = None) -> int:
     except KeyboardInterrupt:
         return 0
     finally:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        ending.ignore_more()
         _end(children.pids())
 
 

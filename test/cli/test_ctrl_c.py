@@ -149,6 +149,24 @@ def test_a_request_that_a_callback_has_lost_is_repeated():
     assert lines_of(code) == ["lost", "ended"]
 
 
+def test_a_ctrl_c_during_exec_gives_the_exit_code_of_the_command():
+    """Python would kill itself by SIGINT, because `dataclass` calls `exec`; here `exec` interrupts the command."""
+    code = (
+        "import os\nfrom mm_ros.cli import main\n"
+        "main._flushed = lambda _: exec('os.kill(os.getpid(), signal.SIGINT)')\nsys.exit(main.main([]))"
+    )
+    done = subprocess.run([sys.executable, "-c", SIGINT_ON + code], cwd=TOP, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, f"{LINE}\n")
+
+
+def test_a_ctrl_c_after_the_line_has_no_effect():
+    code = (
+        "import os\nfrom mm_ros.base import ending\nending.remember(signal.SIGINT)\nending.say_once()\n"
+        "os.kill(os.getpid(), signal.SIGINT)\nprint('ended')"
+    )
+    assert lines_of(code) == ["ended", LINE]
+
+
 def test_thread_errors_after_ctrl_c_are_silent_and_others_are_not():
     """The manager thread of a process pool fails in this way when its processes have ended."""
     code = (
