@@ -95,7 +95,7 @@ class Bend:
         self._last = (x, y, z)
         if self.ratio > bending.UPRIGHT:
             self._upright = (x, y)
-        behind = bending.SEAT_BEHIND_M  # for a user who has not been upright so far
+        behind = bending.SEAT_BEHIND_M  # used until the user has been upright once
         if self._upright is not None:
             behind = (self._upright[0] - x) * math.cos(yaw) + (self._upright[1] - y) * math.sin(yaw)
         if self.sits:

@@ -41,7 +41,8 @@ SHEETS = (
 def reaching(track: TrackerTrack) -> TrackerTrack:
     """Return a user who stands still, except for the right hand, which moves up, to the side and down to the knee."""
     start, n = track.frame(30), len(track)
-    # maps a time [s] to the right hand's position: forward, left and up, as shares of the headset's height
+    # maps a time [s] to the right hand's position, relative to the point of the floor below the headset: distances to
+    # the front, to the left and up, as shares of the headset's height
     at = {0.0: (0.08, -0.14, 0.6), 1.5: (0.16, -0.16, 1.06), 2.8: (0.1, -0.38, 0.8), 4.2: (0.22, -0.1, 0.52)}
     forward = rot.from_yaw(rot.yaw_of(start.rotations[0]))
     way = np.stack([np.interp(np.arange(n) / 90, list(at), [p[k] for p in at.values()]) for k in range(3)], -1)

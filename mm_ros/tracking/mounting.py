@@ -67,8 +67,8 @@ STILL_M_S, STILL_RAD_S = 0.12, 0.5
 # minimum speed of a walk [m/s], and maximum angle [rad] between the walk and the direction of the headset
 WALKING_M_S, STRAIGHT_RAD = 0.5, 0.35
 LEVEL_RAD = 0.45  # maximum pitch and roll of the headset of an upright user [rad]
-# limits for a user who bends or moves a little: minimum head height as a share of the standing height, maximum tilt of
-# the headset [rad], maximum speed [m/s] and turn rate [rad/s] of the headset and of a device
+# weaker limits, at which the user may bend or move a little: minimum head height as a share of the standing height,
+# maximum tilt of the headset [rad], maximum speed [m/s] and turn rate [rad/s] of the headset and of a device
 LOOSE_UPRIGHT, LOOSE_LEVEL_RAD, LOOSE_M_S, LOOSE_RAD_S = 0.9, 0.8, 0.35, 1.5
 REPORT_M, REPORT_RAD = 0.004, 0.012  # Changes of a device's mounting by less than this [m, rad] are not published.
 SHIN_M = 0.18  # minimum height above the ankle of a foot tracker that is strapped to the shin [m]

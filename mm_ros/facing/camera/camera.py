@@ -24,7 +24,7 @@ class Measurement(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """Facing predicted by the filter, by which a flipped picture is told from a picture of a user who has turned."""
+    """Facing predicted by the filter, which distinguishes a flipped picture from a picture of a user who has turned."""
 
     yaw: float
     sigma: float
