@@ -257,7 +257,7 @@ def test_a_second_browser_sees_the_same_and_has_a_camera_of_its_own(seen):
 
 
 class Stranger:
-    """Another avatar, three metres away and with landmarks, without a graph."""
+    """Another avatar, 15 m away and with landmarks, without a graph."""
 
     def __init__(self):
         self.client = Client(OTHER, ())
@@ -271,7 +271,7 @@ class Stranger:
     def speak(self):
         now_ns = self.client.now_ns()
         stands = rest_pose(self.skeleton, now_ns)
-        stands.root[:2] = (3.0, 0.0)
+        stands.root[:2] = (15.0, 0.0)  # where the first avatar, which walks around, cannot hide it
         self.pose.publish(avatar_pose_to_ros(stands))
         joints = stands.positions.astype(float)[None]
         joints[0, 0] = 0.0
