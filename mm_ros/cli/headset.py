@@ -33,6 +33,7 @@ EXAMPLE = """examples:
   mm_ros headset --forget   delete the certificates and the token of this computer"""
 
 PATIENCE_S = 20.0
+STARTS_WITHIN_S = 180.0  # A graph that has not started after this time counts as failed.
 LOOK_S = 1.0
 
 
@@ -75,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
         _start(args, processes, url)
         watch = Watch(args.port, token)
         try:
-            if not watch.wait(60.0, processes.check):
+            if not watch.wait(STARTS_WITHIN_S, processes.check):
                 raise MmRosError("the graph did not start; see its messages above")
             _lead(args, url, code, token, watch, processes.check)
         finally:
