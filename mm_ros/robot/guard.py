@@ -137,14 +137,15 @@ class CommandGuard:
             self.state, self.reason, self._armed = STOPPING, reason, False
 
     def step(
-        self, now: float, enabled: bool, target: F64 | None, rates: F64 | None, target_at: float
+        self, now: float, enabled: bool | None, target: F64 | None, rates: F64 | None, target_at: float
     ) -> Command | None:
         """Return the command to send to the robot now, or None if no command is sent. The desired angles `target`
-        arrived at the time `target_at`."""
+        arrived at the time `target_at`. `enabled` states whether the deadman switch is pressed; None means that its
+        messages are missing, which stops the robot but does not count as a release."""
         dt = 1 / self.settings.rate
         gap = 0.0 if self._last is None else now - self._last
         self._last = now
-        if not enabled and self.state not in (RAMP, LIVE):
+        if enabled is False and self.state not in (RAMP, LIVE):
             self._armed = True
         if self.state in (RAMP, LIVE):
             fault = self._fault(now, enabled, target, target_at, gap, dt)
@@ -165,10 +166,12 @@ class CommandGuard:
             return Command(self._moved.x, np.zeros_like(self._moved.x), runs=False)
         return None
 
-    def _fault(self, now: float, enabled: bool, target: F64 | None, target_at: float, gap: float, dt: float) -> str:
+    def _fault(
+        self, now: float, enabled: bool | None, target: F64 | None, target_at: float, gap: float, dt: float
+    ) -> str:
         s = self.settings
         if not enabled:
-            return "the deadman was released"
+            return "no new message of the deadman" if enabled is None else "the deadman was released"
         if target is None or now - target_at > s.stale_after:
             return "no new pose of the avatar"
         if not np.isfinite(target).all():

@@ -80,7 +80,7 @@ TOPICS: dict[str, Topic] = {
         Topic("joint_trajectory", "trajectory_msgs/msg/JointTrajectory", STREAM, "guarded commands for a JointTrajectoryController (`output: trajectory`)", "parameter `rate`"),
         Topic("joint_commands", "std_msgs/msg/Float64MultiArray", STREAM, "guarded commands for a position controller, in the order of `joints` (`output: position`)", "parameter `rate`"),
         Topic("robot_status", "std_msgs/msg/String", STREAM, "state of the commands, as a heartbeat: off, waiting, ramp, live, stopping or held, with the reason", "10 Hz"),
-        Topic("deadman", "std_msgs/msg/Bool", SENSOR, "true while commands are allowed (`deadman: topic`)", "2 Hz or more"),
+        Topic("deadman", "std_msgs/msg/Bool", SENSOR, "whether the deadman switch is pressed (`deadman: topic`)", "2 Hz or more"),
         Topic("grip_buttons", "sensor_msgs/msg/Joy", SENSOR, "grip buttons of the live controllers, left then right (sources `openxr`, `webxr`, `steamvr`); 1: held. A lost controller counts as released"),
         Topic("/joint_states", "sensor_msgs/msg/JointState", SENSOR, "measured joints of the robot (parameter `robot_state_topic`)", "rate of the robot"),
         Topic("robot/robot_description", "std_msgs/msg/String", LATCHED, "URDF of the user's robot, whose links are frames below <avatar>/robot/", "when it changes"),

@@ -112,6 +112,17 @@ def stall(world: World) -> None:
     world.talks = True
 
 
+def test_missing_messages_of_the_deadman_stop_the_robot_and_are_no_release():
+    """Otherwise the robot would start again by itself when the messages of a held switch come back."""
+    world = World().live()
+    world.enabled = None
+    world.run(2.0)
+    assert world.guard.state == HELD and "no new message of the deadman" in world.guard.reason
+    world.enabled = True
+    assert world.run(1.0) == [] and world.guard.state == HELD
+    world.live()
+
+
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [

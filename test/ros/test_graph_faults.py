@@ -149,7 +149,7 @@ def test_the_avatar_of_a_user_who_walked_away_during_a_kill_is_declared_new(worl
 
 
 def answered(world, frame):
-    """Send a frame until a pose has come, so that the user and the avatar do not walk on meanwhile on a busy machine."""
+    """Send a frame until a pose has come, so that user and avatar do not walk on meanwhile on a busy machine."""
     until = time.monotonic() + PATIENCE_S
     while world.client.play([frame], patience=0.5, even=True)[0] != world.client.newest_pose_ns:
         assert time.monotonic() < until, "no pose came"

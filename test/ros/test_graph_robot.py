@@ -163,26 +163,34 @@ def test_faults_of_robot_and_trackers_stop_the_commands_smoothly(tmp_path):
         stage.process.wait_ready()
         assert stage.until(lambda: bool(stage.client.received["joint_targets"]))
         for says, fault in faults.items():
-            if "order" not in fault:
-                stage.live()
-            usual = {name: getattr(stage, name) for name in fault}
-            sent = len(stage.client.received["joint_commands"])
-            vars(stage).update(fault)
-            if "order" in fault:  # this fault shows when the robot begins to move
-                stage.held = False
-                heard = -1
-                while heard != (heard := len(stage.client.received["joint_commands"])):
-                    stage.until(lambda: False, 1.5)  # the commands of the last stop end after 1 s
-                stage.client.received["joint_commands"].clear()
-                stage.measured, stage.held, sent = dict.fromkeys(NAMES, 0.1), True, 0
-            assert stage.until(lambda says=says: says in stage.status() and stage.status().startswith("held")), (
-                says, stage.status(), stage.process.said(),
-            )  # fmt: skip
-            vars(stage).update(usual)
-            last = np.array([c.data for c in stage.client.received["joint_commands"][max(sent - 2, 0) :]])
+            stops = (commands_of_stop(stage, fault) for _ in range(5))
+            last = next((commands for reason, commands in stops if says in reason), None)
+            assert last is not None, (says, stage.status(), stage.process.said())
             change = np.diff(np.diff(last, axis=0) * 50.0, axis=0) * 50.0
             assert np.abs(change).max() <= 60.0 + 1e-6  # `command_acceleration`, also at the fault
         assert stage.process.stop() == 0, stage.process.said()
+
+
+def commands_of_stop(stage: Stage, fault: dict[str, object]) -> tuple[str, np.ndarray]:
+    """Return the status and the commands after a fault. On a busy machine, the robot may stop for another reason before
+    the fault, because this process sends the deadman too late."""
+    if "order" not in fault:
+        stage.live()
+    usual = {name: getattr(stage, name) for name in fault}
+    received = stage.client.received["joint_commands"]
+    sent = len(received)
+    vars(stage).update(fault)
+    if "order" in fault:  # this fault shows when the robot begins to move
+        stage.held = False
+        heard = -1
+        while heard != (heard := len(received)):
+            stage.until(lambda: False, 1.5)  # the commands of the last stop end after 1 s
+        received.clear()
+        stage.measured, stage.held, sent = dict.fromkeys(NAMES, 0.1), True, 0
+        stage.until(lambda: not stage.status().startswith("held"), 5.0)
+    assert stage.until(lambda: stage.status().startswith("held") and len(received) > sent + 2), stage.process.said()
+    vars(stage).update(usual)
+    return stage.status(), np.array([c.data for c in received[max(sent - 2, 0) :]])
 
 
 def test_the_grip_of_one_controller_is_the_deadman(tmp_path):
@@ -196,10 +204,10 @@ def test_the_grip_of_one_controller_is_the_deadman(tmp_path):
         assert stage.until(lambda: stage.status().startswith("off")), stage.process.said()
         stage.until(lambda: False, 1.0)
         assert stage.status().startswith("off") and not stage.client.received["joint_commands"]
-        for released in ([0, 1], None):
+        for released, says in (([0, 1], "the deadman was released"), (None, "no new message of the deadman")):
             stage.live("buttons", [1, 0], [0, 1])
             stage.buttons = released
-            assert stage.until(lambda: stage.status().startswith("held: the deadman was released")), stage.status()
+            assert stage.until(lambda says=says: stage.status().startswith(f"held: {says}")), stage.status()
         assert stage.process.stop() == 0, stage.process.said()
 
 

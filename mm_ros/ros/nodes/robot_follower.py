@@ -33,7 +33,7 @@ from mm_ros.show.plot import write_plot
 SKELETONS = 8
 STATUS_S = 0.1
 REPORT_S = 1.0
-DEADMAN_S = 0.5  # The deadman switch counts as released if its newest message is older than 0.5 s.
+DEADMAN_S = 0.5  # The robot stops if the newest message of the deadman switch is older than `DEADMAN_S` [s].
 MOST_DRY = 60_000  # maximum number of commands that a dry run stores for its plot
 SONIC = ("sonic", "sonic_body", "sonic_planner")
 FIXED_RATE = (*SONIC, "twist2")
@@ -99,8 +99,9 @@ class RobotSettings(Settings):
     deadman: str = setting(
         "service",
         "Deadman switch that enables the robot commands. If `deadman` is service, a program must call the service "
-        "`robot_follower/enable`. If `deadman` is topic, a program must publish true on the topic `deadman` at least "
-        "twice a second. If `deadman` is grip, the user must hold the grip buttons of the controllers (sources openxr, "
+        "`robot_follower/enable`. If `deadman` is topic, a program must publish on the topic `deadman`, at least twice "
+        "a second, whether the switch is pressed. If `deadman` is grip, the user must hold the grip buttons of the "
+        "controllers (sources openxr, "
         "webxr, steamvr). If `deadman` is joy, the user must hold the button `deadman_button` of the gamepad.",
         choices=("service", "topic", "grip", "joy"), live=False,
     )  # fmt: skip
@@ -300,9 +301,9 @@ class RobotFollower(AvatarNode):
             # Joints that do not follow the avatar, such as fingers, keep the angles that they had at the start.
             target = np.where(self._moves, state.angles[self._follow_index], self._parked)
             rates = np.where(self._moves, state.velocities[self._follow_index], 0.0)
-        enabled = self._enabled and now - self._enabled_at < DEADMAN_S if self._enabled_at < now else self._enabled
+        silent = self._enabled and now - self._enabled_at >= DEADMAN_S
         before = self._guard.state
-        command = self._guard.step(now, enabled, target, rates, at)
+        command = self._guard.step(now, None if silent else self._enabled, target, rates, at)
         if self._guard.state != before:
             self.get_logger().info(f"commands: {before} → {self._status_text()}")
         if command is None:
