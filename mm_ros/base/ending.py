@@ -19,7 +19,7 @@ PARENT = "MM_ROS_PARENT"  # environment variable with the id of the parent proce
 AGAIN_S = 0.02
 _COMMANDS = ("mm_ros", "mm_ros.ros.nodes")
 _asked = False
-_said = False  # whether the process has printed LINE; a later signal then raises no exception
+_again: threading.Timer | None = None  # repeats a lost KeyboardInterrupt
 
 
 def asked() -> bool:
@@ -28,8 +28,8 @@ def asked() -> bool:
 
 
 def forget() -> None:
-    global _asked, _said
-    _asked = _said = False
+    global _asked
+    _asked = False
 
 
 def remember(*numbers: signal.Signals) -> None:
@@ -46,7 +46,6 @@ def ignore_more() -> None:
         try:
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, signal.SIG_IGN)
-            _exit_by_code()
             return
         except KeyboardInterrupt:  # A second Ctrl-C can arrive before the signals are ignored.
             continue
@@ -58,20 +57,19 @@ def is_unhandled() -> bool:
 
 
 def say_once() -> None:
-    """Print the line of a process that a Ctrl-C ends; a further Ctrl-C has no effect."""
-    global _said
-    _said = True
-    _exit_by_code()
+    """Print the line of a process that a Ctrl-C ends."""
+    if _again is not None:
+        _again.cancel()
     if PARENT not in os.environ:
         print(LINE, file=sys.stderr, flush=True)
 
 
-def _exit_by_code() -> None:
+def exit_by_code() -> None:
     """Make Python exit with the exit code of the command instead of killing itself by SIGINT.
 
-    Python kills itself if KeyboardInterrupt was raised in the last call of `exec` or `eval` with a text, even if the
-    exception was handled. The decorator `dataclass` makes such calls, for example. The empty call here replaces the
-    last call.
+    `python -m` kills itself at its exit if KeyboardInterrupt has left the last call of `exec` or `eval` with a text,
+    even if the exception was handled later. The decorator `dataclass`, for example, calls `exec` while modules are
+    imported. The empty text here becomes the last call.
     """
     exec("")
 
@@ -106,8 +104,7 @@ def _end_at_once(_number: int, _frame: FrameType | None) -> None:
 def _raise(_number: int, _frame: FrameType | None) -> None:
     global _asked
     _asked = True
-    if not _said:
-        raise KeyboardInterrupt
+    raise KeyboardInterrupt
 
 
 def _quiet_once_asked(raised: Any) -> None:
@@ -118,10 +115,11 @@ def _quiet_once_asked(raised: Any) -> None:
 
 def _repeat_what_was_lost(lost: Any) -> None:
     """Send SIGINT again if the KeyboardInterrupt of a Ctrl-C was lost in a C callback or in a destructor."""
+    global _again
     if not _asked:
         sys.__unraisablehook__(lost)
     if not (_asked and issubclass(lost.exc_type, KeyboardInterrupt)):
         return
-    timer = threading.Timer(AGAIN_S, os.kill, (os.getpid(), signal.SIGINT))
-    timer.daemon = True
-    timer.start()
+    _again = threading.Timer(AGAIN_S, os.kill, (os.getpid(), signal.SIGINT))
+    _again.daemon = True
+    _again.start()

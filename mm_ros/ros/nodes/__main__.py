@@ -6,6 +6,7 @@ from mm_ros.base.cache import configure_bytecode
 
 configure_bytecode()
 
+from mm_ros.base.ending import exit_by_code  # noqa: E402
 from mm_ros.base.errors import MmRosError  # noqa: E402
 from mm_ros.base.process import end_with_parent  # noqa: E402
 from mm_ros.ros import graph  # noqa: E402
@@ -21,6 +22,8 @@ def main(words: list[str]) -> int:
     except MmRosError as error:
         print(f"mm_ros: {error}", file=sys.stderr)
         return 2
+    finally:
+        exit_by_code()
 
 
 if __name__ == "__main__":
