@@ -21,6 +21,7 @@ from std_srvs.srv import Trigger
 
 from mm_ros.body.clip import Clip
 from mm_ros.body.skeleton import PARENTS
+from mm_ros.body.timeline import GAP_S
 from mm_ros.body.types import LOST, Calibration, TrackerFrame
 from mm_ros.maths import rotations as rot
 from mm_ros.motion.procedural import make_clips
@@ -114,6 +115,7 @@ class Client:
                 message_class(t.type), t.name, lambda m, topic=topic: self._keep(topic, m), listener_qos(t.qos)
             )
         self._last_ns = self.newest_pose_ns = 0
+        self._sent_s = 0.0
         self.trackers = self.publisher("trackers")
         self.calibration = self.publisher("calibration")
 
@@ -142,12 +144,13 @@ class Client:
         """Send tracker frames, at most `pace` per second, and return their stamps. Each frame waits for the pose of the
         frame before, so that a busy machine loses no frame (`mm_ros bench graph` measures losses at full rate).
 
-        If `even` is true, the stamps are 1 / `pace` apart however slow the machine is, except after stale poses.
+        If `even` is true, the stamps are 1 / `pace` apart however slow the machine is, except after stale poses and
+        after a pause that counts as a gap.
         """
         stamps: list[int] = []
         for frame in frames:
             due = time.monotonic() + 1 / pace
-            evenly = even and 0 < self.newest_pose_ns <= self._last_ns
+            evenly = even and self._goes_on()
             stamps.append(self.send_at(frame, self._last_ns + round(1e9 / pace)) if evenly else self.send_now(frame))
             self.spin_until(lambda stamp=stamps[-1]: self.newest_pose_ns >= stamp, patience)
             self.spin(due - time.monotonic())
@@ -157,8 +160,14 @@ class Client:
         """Send a tracker frame with the present time as stamp (later than all earlier stamps); return the stamp."""
         return self.send_at(frame, max(self.now_ns(), self._last_ns + 1_000_000))
 
+    def _goes_on(self) -> bool:
+        """Return whether the last frame was sent a short time ago and no stale pose was made after it."""
+        self.spin(0.001)  # reads poses that have arrived
+        return 0 < self.newest_pose_ns <= self._last_ns and time.monotonic() - self._sent_s < GAP_S
+
     def send_at(self, frame: TrackerFrame, stamp_ns: int) -> int:
-        frame.stamp_ns = self._last_ns = stamp_ns
+        frame.stamp_ns, self._sent_s = stamp_ns, time.monotonic()
+        self._last_ns = stamp_ns
         frame.sampled_ns[frame.state != LOST] = frame.stamp_ns
         self.send(frame)
         return frame.stamp_ns
