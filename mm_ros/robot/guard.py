@@ -18,6 +18,7 @@ from mm_ros.body.types import F64
 from mm_ros.maths import rotations as rot
 
 OFF, WAITING, RAMP, LIVE, STOPPING, HELD = "off", "waiting", "ramp", "live", "stopping", "held"
+NO_DEADMAN = "no message of the deadman; release and press it again"
 HOLD_S = 1.0  # After a stop of the robot, the guard repeats the last command for this time [s].
 LATE_TICKS = 10.0  # The robot stops if a command is this many periods late, because the process has then stalled.
 STILL = 1e-6  # A robot joint that is slower than this [rad/s] counts as stopped.
@@ -145,8 +146,8 @@ class CommandGuard:
         dt = 1 / self.settings.rate
         gap = 0.0 if self._last is None else now - self._last
         self._last = now
-        if enabled is False and self.state not in (RAMP, LIVE):
-            self._armed = True
+        if self.state not in (RAMP, LIVE):
+            self._arm(enabled)
         if self.state in (RAMP, LIVE):
             fault = self._fault(now, enabled, target, target_at, gap, dt)
             if fault:
@@ -166,12 +167,20 @@ class CommandGuard:
             return Command(self._moved.x, np.zeros_like(self._moved.x), runs=False)
         return None
 
+    def _arm(self, enabled: bool | None) -> None:
+        if enabled is False:
+            self._armed = True
+        elif enabled is None:
+            self._armed = False
+            if self.state == WAITING:
+                self.state, self.reason = OFF, NO_DEADMAN
+
     def _fault(
         self, now: float, enabled: bool | None, target: F64 | None, target_at: float, gap: float, dt: float
     ) -> str:
         s = self.settings
         if not enabled:
-            return "no new message of the deadman" if enabled is None else "the deadman was released"
+            return NO_DEADMAN if enabled is None else "the deadman was released"
         if target is None or now - target_at > s.stale_after:
             return "no new pose of the avatar"
         if not np.isfinite(target).all():

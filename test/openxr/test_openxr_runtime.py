@@ -229,7 +229,7 @@ def test_grip_buttons_of_the_controllers(graph, injector):
         injector.grips = grips
         graph.until(lambda held=held: graph.grips[-1:] == [held], 10)
     injector.grips, injector.right_on = (1.0, 1.0), False
-    graph.until(lambda: graph.grips[-1:] == [[1, 0]], 10)  # a controller that is off counts as released
+    graph.until(lambda: graph.grips[-1:] == [[1, -1]], 10)  # the right controller is off
     injector.grips, injector.right_on = (0.0, 0.0), True
     graph.until(graph.all_tracked, 8)
 

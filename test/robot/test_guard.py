@@ -117,9 +117,24 @@ def test_missing_messages_of_the_deadman_stop_the_robot_and_are_no_release():
     world = World().live()
     world.enabled = None
     world.run(2.0)
-    assert world.guard.state == HELD and "no new message of the deadman" in world.guard.reason
+    assert world.guard.state == HELD and "no message of the deadman" in world.guard.reason
     world.enabled = True
     assert world.run(1.0) == [] and world.guard.state == HELD
+    world.live()
+
+
+@pytest.mark.parametrize("state", [WAITING, STOPPING, OFF])
+def test_a_press_before_missing_messages_does_not_start_the_robot_after_them(state):
+    slow = GuardSettings(ramp=2.0, command_speed=2.0, command_acceleration=2.0)
+    world = World(slow).live() if state == STOPPING else World()
+    world.talks = state != WAITING  # without the state of the robot, the guard waits
+    for world.enabled in ((False,) if state == OFF else (False, False, True)):
+        world.run(DT)
+    assert world.guard.state == state
+    world.enabled = None
+    world.run(2.0)
+    world.enabled = world.talks = True
+    assert world.run(1.0) == [] and world.guard.state in (OFF, HELD)
     world.live()
 
 

@@ -24,7 +24,7 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.body.skeleton import default_skeleton
 from mm_ros.body.types import rest_pose
 from mm_ros.robot.figure import read_figure
-from mm_ros.robot.guard import Command
+from mm_ros.robot.guard import NO_DEADMAN, Command
 from mm_ros.ros.conversions import avatar_pose_to_ros, skeleton_to_ros
 from mm_ros.ros.nodes.robot_follower import RobotFollower, parsed_angles
 from mm_ros.ros.senders import joint_message
@@ -74,7 +74,31 @@ class Stage:
         setattr(self, switch, off)
         self.until(lambda: False, 0.1)
         setattr(self, switch, on)
-        return self.until(lambda: self.status() == "live", 5.0)
+        return self.until(lambda: self.status().startswith("live"), 5.0)
+
+    def stops(self, says: str, switch: str = "held", on: Any = True, off: Any = False, **fault: Any) -> list[Any]:
+        """Start the robot, cause a fault, and return the commands from the fault on. Try again if the robot has stopped
+        because this process sent the deadman too late."""
+        usual = {name: getattr(self, name) for name in fault}
+        received = self.client.received["joint_commands"]
+        for _ in range(5):
+            self.live(switch, on, off)
+            sent = len(received)
+            vars(self).update(fault)
+            reason = self.reason_of_stop(says)
+            vars(self).update(usual)
+            last = received[max(sent - 2, 0) :]
+            smooth(last)
+            if says in reason:
+                return last
+        raise AssertionError((says, self.status(), self.process.said()))
+
+    def reason_of_stop(self, says: str) -> str:
+        def stopped() -> bool:
+            return self.status().startswith("held") and (says in self.status() or NO_DEADMAN in self.status())
+
+        assert self.until(stopped), (says, self.status(), self.process.said())
+        return self.status()
 
     def until(self, done, seconds: float = PATIENCE_S) -> bool:
         stop = time.monotonic() + seconds
@@ -119,8 +143,8 @@ def test_the_robot_follows_and_a_dry_run_sends_nothing(tmp_path):
         assert stage.until(lambda: wanted <= frames())
         assert stage.until(lambda: bool(received["robot/robot_description"]))
         assert received["robot/robot_description"][0].data == HUMANOID.read_text()
-        stage.held = True
-        assert stage.until(lambda: stage.status() == "live (dry run)"), stage.status()
+        stage.live()
+        assert stage.status() == "live (dry run)"
         assert stage.until(lambda: "dry run: would send 29 joints" in stage.process.said())
         assert not received["joint_commands"]
         assert stage.process.stop() == 0, stage.process.said()
@@ -140,11 +164,8 @@ def test_commands_ramp_in_and_each_stop_latches(tmp_path):
         first, shoulder = received["joint_commands"][0].data, NAMES.index("left_shoulder_roll")
         assert max(abs(a - 0.1) for a in first) < 0.05  # the measured state
         assert stage.until(lambda: received["joint_commands"][-1].data[shoulder] > 1.0)
-        stage.held = False
-        assert stage.until(lambda: stage.status().startswith("held: the deadman was released"))
-        stage.live()
-        stage.names.remove("left_knee")
-        assert stage.until(lambda: "lacks joints" in stage.status()), stage.status()
+        stage.stops("the deadman was released", held=False)
+        stage.stops("lacks joints", names=[name for name in stage.names if name != "left_knee"])
         assert stage.until(lambda: "lacks the angles of left_knee" in stage.process.said())
         assert stage.process.stop() == 0, stage.process.said()
 
@@ -154,8 +175,6 @@ def test_faults_of_robot_and_trackers_stop_the_commands_smoothly(tmp_path):
     faults = {
         "jumped by": {"added": 0.5}, "no new state of the robot": {"talks": False},
         "the trackers are stale": {"stale": True}, "no new pose of the avatar": {"moves": False},
-        # Left and right exchanged: the arms that rise in the T-pose are at the other side.
-        "from its command": {"order": [NAMES[-1 - i] for i in range(len(NAMES))]},
     }  # fmt: skip
     parameters = {"output": "position", "dry_run": "false", "deadman": "topic", "ramp": 2.0}
     parameters |= {"stale_after": 2.0}  # a loaded machine may delay poses and the state, which is no fault to test
@@ -163,51 +182,58 @@ def test_faults_of_robot_and_trackers_stop_the_commands_smoothly(tmp_path):
         stage.process.wait_ready()
         assert stage.until(lambda: bool(stage.client.received["joint_targets"]))
         for says, fault in faults.items():
-            stops = (commands_of_stop(stage, fault) for _ in range(5))
-            last = next((commands for reason, commands in stops if says in reason), None)
-            assert last is not None, (says, stage.status(), stage.process.said())
-            change = np.diff(np.diff(last, axis=0) * 50.0, axis=0) * 50.0
-            assert np.abs(change).max() <= 60.0 + 1e-6  # `command_acceleration`, also at the fault
+            stage.stops(says, **fault)
+        # Left and right exchanged: the arms that rise in the T-pose are at the other side.
+        stage.order.reverse()
+        assert any(error_of_the_first_command(stage) for _ in range(5)), stage.status()
         assert stage.process.stop() == 0, stage.process.said()
 
 
-def commands_of_stop(stage: Stage, fault: dict[str, object]) -> tuple[str, np.ndarray]:
-    """Return the status and the commands after a fault. On a busy machine, the robot may stop for another reason before
-    the fault, because this process sends the deadman too late."""
-    if "order" not in fault:
-        stage.live()
-    usual = {name: getattr(stage, name) for name in fault}
+def error_of_the_first_command(stage: Stage) -> bool:
+    """Return whether a robot that begins to move stops because its joints differ from the commands."""
     received = stage.client.received["joint_commands"]
-    sent = len(received)
-    vars(stage).update(fault)
-    if "order" in fault:  # this fault shows when the robot begins to move
-        stage.held = False
-        heard = -1
-        while heard != (heard := len(received)):
-            stage.until(lambda: False, 1.5)  # the commands of the last stop end after 1 s
-        received.clear()
-        stage.measured, stage.held, sent = dict.fromkeys(NAMES, 0.1), True, 0
-        stage.until(lambda: not stage.status().startswith("held"), 5.0)
-    assert stage.until(lambda: stage.status().startswith("held") and len(received) > sent + 2), stage.process.said()
-    vars(stage).update(usual)
-    return stage.status(), np.array([c.data for c in received[max(sent - 2, 0) :]])
+    stage.held, heard = False, -1
+    while heard != (heard := len(received)):
+        stage.until(lambda: False, 1.5)  # the commands of the last stop end after 1 s
+    received.clear()
+    stage.measured, stage.held = dict.fromkeys(NAMES, 0.1), True
+    assert stage.until(lambda: bool(received)), (stage.status(), stage.process.said())
+    stage.client.received["robot_status"].clear()  # those before the start
+    reason = stage.reason_of_stop("from its command")
+    smooth(received)
+    return "from its command" in reason
+
+
+def smooth(commands: list[Any]) -> None:
+    """Check the acceleration of the joints, also at a fault."""
+    angles = np.array([c.data for c in commands])
+    change = np.diff(np.diff(angles, axis=0) * 50.0, axis=0) * 50.0
+    assert np.abs(change).max(initial=0.0) <= 60.0 + 1e-6  # `command_acceleration`
 
 
 def test_the_grip_of_one_controller_is_the_deadman(tmp_path):
-    """The other hand does not enable; a release, silence, and the controllers' loss stop the commands and latch."""
+    """A grip that was held from the start, or is held in the other hand, does not enable. After a release, missing
+    messages or the loss of the controller, the robot does not start by itself."""
     parameters = {"output": "position", "dry_run": "false", "deadman": "grip", "deadman_hand": "left"}
     parameters |= {"ramp": 0.5, "stale_after": 5.0}  # a loaded machine may delay poses
     with Stage("gripped", tmp_path / "log", urdf=HUMANOID, **parameters) as stage:
         stage.process.wait_ready()
+        stage.buttons = [1, 0]
         assert stage.until(lambda: bool(stage.client.received["joint_targets"]))
-        stage.buttons, stage.held = [0, 1], True
-        assert stage.until(lambda: stage.status().startswith("off")), stage.process.said()
-        stage.until(lambda: False, 1.0)
-        assert stage.status().startswith("off") and not stage.client.received["joint_commands"]
-        for released, says in (([0, 1], "the deadman was released"), (None, "no new message of the deadman")):
-            stage.live("buttons", [1, 0], [0, 1])
-            stage.buttons = released
-            assert stage.until(lambda says=says: stage.status().startswith(f"held: {says}")), stage.status()
+        for before in ([1, 0], [0, 1]):  # the left grip was not released yet; only the right grip is held
+            stage.buttons = before
+            assert stage.until(lambda: stage.status().startswith("off")), stage.process.said()
+            stage.until(lambda: False, 1.0)
+            assert stage.status().startswith("off") and not stage.client.received["joint_commands"]
+        left = {"switch": "buttons", "on": [1, 0], "off": [0, 1]}
+        stage.stops("the deadman was released", **left, buttons=[0, 1])
+        for missing in (None, [-1, 1]):  # no messages; a lost controller
+            stage.live(**left)
+            stage.buttons = missing
+            stage.reason_of_stop(NO_DEADMAN)
+            stage.buttons = [1, 0]  # as before, without a release
+            stage.until(lambda: False, 1.0)
+            assert stage.status().startswith("held")
         assert stage.process.stop() == 0, stage.process.said()
 
 
@@ -220,9 +246,8 @@ def test_a_trajectory_has_the_joints_of_the_ros2_control_tag_in_its_order(tmp_pa
     with Stage("controlled", tmp_path / "log", urdf=path, largest_error=6.0, **parameters) as stage:
         stage.process.wait_ready()
         received = stage.client.received["joint_trajectory"]
-        stage.tick()
         assert stage.until(lambda: stage.status().startswith("off")), stage.process.said()
-        stage.held = True
+        stage.live()
         assert stage.until(lambda: len(received) > 5), (stage.status(), stage.process.said())
         assert received[-1].joint_names == order and len(received[-1].points) == 1
         point = received[-1].points[0]

@@ -99,10 +99,10 @@ class RobotSettings(Settings):
     deadman: str = setting(
         "service",
         "Deadman switch that enables the robot commands. If `deadman` is service, a program must call the service "
-        "`robot_follower/enable`. If `deadman` is topic, a program must publish on the topic `deadman`, at least twice "
-        "a second, whether the switch is pressed. If `deadman` is grip, the user must hold the grip buttons of the "
-        "controllers (sources openxr, "
-        "webxr, steamvr). If `deadman` is joy, the user must hold the button `deadman_button` of the gamepad.",
+        "`robot_follower/enable`. If `deadman` is topic, a program must publish on the topic `deadman`, at least five "
+        "times a second: true while the switch is pressed, and false while it is not. If `deadman` is grip, the user "
+        "must hold the grip buttons of the controllers (sources openxr, webxr, steamvr). If `deadman` is joy, the user "
+        "must hold the button `deadman_button` of the gamepad.",
         choices=("service", "topic", "grip", "joy"), live=False,
     )  # fmt: skip
     deadman_hand: str = setting(
@@ -136,7 +136,9 @@ class RobotFollower(AvatarNode):
         description = robot_text(s.urdf)
         if description:
             self.publisher("robot/robot_description").publish(String(data=description))
-        self._enabled, self._enabled_at = False, -np.inf
+        # Before the first message, it is unknown whether the deadman switch is pressed.
+        self._enabled: bool | None = False if s.deadman == "service" else None
+        self._enabled_at = -np.inf
         self._sender: Any = None
         self._guard: CommandGuard | None = None
         self._dry: list[tuple[float, Command]] = []
@@ -275,8 +277,9 @@ class RobotFollower(AvatarNode):
 
     def _on_grips(self, msg: Joy) -> None:
         hands = {"left": (0,), "right": (1,), "both": (0, 1)}[self._s.deadman_hand]
-        held = len(msg.buttons) == 2 and all(msg.buttons[k] for k in hands)
-        self._enabled, self._enabled_at = held, time.monotonic()
+        grips = [msg.buttons[k] if len(msg.buttons) == 2 else -1 for k in hands]
+        lost = min(grips) < 0 and 0 not in grips
+        self._enabled, self._enabled_at = None if lost else all(grips), time.monotonic()
 
     def _on_robot_state(self, msg: JointState) -> None:
         assert self._guard is not None
@@ -301,9 +304,9 @@ class RobotFollower(AvatarNode):
             # Joints that do not follow the avatar, such as fingers, keep the angles that they had at the start.
             target = np.where(self._moves, state.angles[self._follow_index], self._parked)
             rates = np.where(self._moves, state.velocities[self._follow_index], 0.0)
-        silent = self._enabled and now - self._enabled_at >= DEADMAN_S
+        enabled = None if self._enabled and now - self._enabled_at >= DEADMAN_S else self._enabled
         before = self._guard.state
-        command = self._guard.step(now, None if silent else self._enabled, target, rates, at)
+        command = self._guard.step(now, enabled, target, rates, at)
         if self._guard.state != before:
             self.get_logger().info(f"commands: {before} → {self._status_text()}")
         if command is None:
