@@ -30,6 +30,7 @@ def asked() -> bool:
 def forget() -> None:
     global _asked
     _asked = False
+    _cancel()
 
 
 def remember(*numbers: signal.Signals) -> None:
@@ -56,10 +57,9 @@ def is_unhandled() -> bool:
     return signal.getsignal(signal.SIGINT) in (signal.default_int_handler, _end_at_once)
 
 
-def say_once() -> None:
+def say_line() -> None:
     """Print the line of a process that a Ctrl-C ends."""
-    if _again is not None:
-        _again.cancel()
+    _cancel()
     if PARENT not in os.environ:
         print(LINE, file=sys.stderr, flush=True)
 
@@ -120,6 +120,13 @@ def _repeat_what_was_lost(lost: Any) -> None:
         sys.__unraisablehook__(lost)
     if not (_asked and issubclass(lost.exc_type, KeyboardInterrupt)):
         return
+    _cancel()
     _again = threading.Timer(AGAIN_S, os.kill, (os.getpid(), signal.SIGINT))
     _again.daemon = True
     _again.start()
+
+
+def _cancel() -> None:
+    """Do not repeat a lost KeyboardInterrupt any more."""
+    if _again is not None:
+        _again.cancel()

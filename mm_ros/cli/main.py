@@ -176,11 +176,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         _prepare_end()
         return _flushed(arguments)
     except KeyboardInterrupt:
-        ending.say_once()
+        ending.say_line()
         return 130
     except Exception as error:
         if ending.asked():  # A library may have replaced the KeyboardInterrupt of a Ctrl-C by another exception.
-            ending.say_once()
+            ending.say_line()
             return 130
         code = _failed(error)
         if code is None:

@@ -149,17 +149,46 @@ def test_a_request_that_a_callback_has_lost_is_repeated():
     assert lines_of(code) == ["lost", "ended"]
 
 
-def test_a_ctrl_c_during_exec_gives_the_exit_code_of_the_command(tmp_path: Path):
+@pytest.mark.parametrize(
+    ("program", "call", "code"),
+    [
+        (
+            "mm_ros.__main__ import command",
+            "from mm_ros.cli import main\nmain._flushed = interrupt\nsys.exit(command())",
+            130,
+        ),
+        (
+            "mm_ros.ros.nodes.__main__ import main, graph",
+            "from types import SimpleNamespace as S\n"
+            "graph.node = lambda _: S(node_class=lambda: S(preload=lambda: handled()))\n"
+            "main.__globals__['keep_running'] = lambda *_: 0\nsys.exit(main([]))",
+            0,
+        ),
+    ],
+    ids=["mm_ros", "ros2 run mm_ros"],
+)
+def test_a_ctrl_c_during_exec_gives_the_exit_code_of_the_command(program: str, call: str, code: int, tmp_path: Path):
     """`dataclass` calls `exec` while modules are imported; `python -m` would then kill itself by SIGINT at its end."""
+    if "ros.nodes" in program:
+        pytest.importorskip("rclpy", reason="rclpy is not installed")
     (tmp_path / "interrupted.py").write_text(
-        "import signal, sys\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "from mm_ros.__main__ import command\nfrom mm_ros.cli import main\n"
-        "main._flushed = lambda _: exec('import os, signal; os.kill(os.getpid(), signal.SIGINT)')\nsys.exit(command())"
+        f"import signal, sys\nsignal.signal(signal.SIGINT, signal.default_int_handler)\nfrom {program}\n"
+        "def interrupt(_=None):\n    exec('import os, signal; os.kill(os.getpid(), signal.SIGINT)')\n"
+        f"def handled():\n    try:\n        interrupt()\n    except KeyboardInterrupt:\n        pass\n{call}"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(TOP)])}
     command = [sys.executable, "-m", "interrupted"]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=WAIT_S)
-    assert (done.returncode, done.stderr) == (130, f"{LINE}\n")
+    assert (done.returncode, done.stderr) == (code, f"{LINE}\n" if code else "")
+
+
+def test_a_lost_request_is_not_repeated_after_the_line():
+    code = (
+        "import ctypes, os, time\nfrom mm_ros.base import ending\nending.remember(signal.SIGINT)\n"
+        "ctypes.CFUNCTYPE(None)(lambda: os.kill(os.getpid(), signal.SIGINT))()\n"
+        "ending.say_line()\ntime.sleep(0.2)\nprint('ended')"
+    )
+    assert lines_of(code) == ["ended", LINE]
 
 
 def test_thread_errors_after_ctrl_c_are_silent_and_others_are_not():
