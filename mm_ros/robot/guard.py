@@ -18,7 +18,12 @@ from mm_ros.body.types import F64
 from mm_ros.maths import rotations as rot
 
 OFF, WAITING, RAMP, LIVE, STOPPING, HELD = "off", "waiting", "ramp", "live", "stopping", "held"
-NO_DEADMAN = "no message of the deadman; release and press it again"
+DISABLED, RELEASED = "not enabled", "the deadman was released"
+PRESS_AGAIN = "release the deadman, and then press it"
+NO_DEADMAN = f"the state of the deadman is unknown; {PRESS_AGAIN}"
+# A release that follows missing messages counts after this time [s], because a driver may first report that no button
+# is pressed.
+SURELY_RELEASED_S = 0.2
 HOLD_S = 1.0  # After a stop of the robot, the guard repeats the last command for this time [s].
 LATE_TICKS = 10.0  # The robot stops if a command is this many periods late, because the process has then stalled.
 STILL = 1e-6  # A robot joint that is slower than this [rad/s] counts as stopped.
@@ -110,8 +115,9 @@ class CommandGuard:
         `obeys` states whether the robot receives the commands, so that its measured state must follow them."""
         self.names, self.lower, self.upper, self.settings = tuple(names), lower, upper, settings
         self.start, self._obeys = start, obeys
-        self.state, self.reason = OFF, "not enabled"
+        self.state, self.reason = OFF, DISABLED
         self._armed = False  # true if the user has released the deadman switch since the last stop of the robot
+        self._unknown_at = -np.inf  # last time at which messages of the deadman switch were missing
         self._moved = Limiter(np.zeros(len(self.names)), lower, upper)
         self._from = self._moved.x
         self._since = self._held_at = 0.0
@@ -146,8 +152,7 @@ class CommandGuard:
         dt = 1 / self.settings.rate
         gap = 0.0 if self._last is None else now - self._last
         self._last = now
-        if self.state not in (RAMP, LIVE):
-            self._arm(enabled)
+        self._arm(now, enabled)
         if self.state in (RAMP, LIVE):
             fault = self._fault(now, enabled, target, target_at, gap, dt)
             if fault:
@@ -167,20 +172,36 @@ class CommandGuard:
             return Command(self._moved.x, np.zeros_like(self._moved.x), runs=False)
         return None
 
-    def _arm(self, enabled: bool | None) -> None:
-        if enabled is False:
-            self._armed = True
-        elif enabled is None:
+    @property
+    def accepts_a_press(self) -> bool:
+        """Whether the robot moves, or will move when the deadman switch is pressed."""
+        return self._armed or self.state in (RAMP, LIVE)
+
+    def release(self) -> None:
+        """Stop the robot, and accept the next press of the deadman switch."""
+        self.stop(RELEASED)
+        self._armed = True
+
+    def _arm(self, now: float, enabled: bool | None) -> None:
+        if enabled is None:
+            self._unknown_at = now
+        if self.state in (RAMP, LIVE):
+            return
+        if enabled is None:
             self._armed = False
-            if self.state == WAITING:
-                self.state, self.reason = OFF, NO_DEADMAN
+        elif not enabled and now - self._unknown_at >= SURELY_RELEASED_S:
+            self._armed = True
+        if self.state in (OFF, WAITING) and not self._armed:
+            self.state, self.reason = OFF, NO_DEADMAN if enabled is None else PRESS_AGAIN
+        elif self.state == OFF:
+            self.reason = DISABLED
 
     def _fault(
         self, now: float, enabled: bool | None, target: F64 | None, target_at: float, gap: float, dt: float
     ) -> str:
         s = self.settings
         if not enabled:
-            return NO_DEADMAN if enabled is None else "the deadman was released"
+            return NO_DEADMAN if enabled is None else RELEASED
         if target is None or now - target_at > s.stale_after:
             return "no new pose of the avatar"
         if not np.isfinite(target).all():

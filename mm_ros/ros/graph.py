@@ -81,7 +81,7 @@ TOPICS: dict[str, Topic] = {
         Topic("joint_commands", "std_msgs/msg/Float64MultiArray", STREAM, "guarded commands for a position controller, in the order of `joints` (`output: position`)", "parameter `rate`"),
         Topic("robot_status", "std_msgs/msg/String", STREAM, "state of the commands, as a heartbeat: off, waiting, ramp, live, stopping or held, with the reason", "10 Hz"),
         Topic("deadman", "std_msgs/msg/Bool", SENSOR, "true while the deadman switch is pressed, false while it is not (`deadman: topic`)", "5 Hz or more"),
-        Topic("grip_buttons", "sensor_msgs/msg/Joy", SENSOR, "grip buttons of the controllers, left then right (sources `openxr`, `webxr`, `steamvr`). 1: held; 0: released; −1: the controller is lost"),
+        Topic("grip_buttons", "sensor_msgs/msg/Joy", SENSOR, "grip buttons of the controllers, left then right (sources `openxr`, `webxr`, `steamvr`). 1: held; 0: released; −1: unknown, for example because the controller is lost"),
         Topic("/joint_states", "sensor_msgs/msg/JointState", SENSOR, "measured joints of the robot (parameter `robot_state_topic`)", "rate of the robot"),
         Topic("robot/robot_description", "std_msgs/msg/String", LATCHED, "URDF of the user's robot, whose links are frames below <avatar>/robot/", "when it changes"),
         Topic("robot_description", "std_msgs/msg/String", LATCHED, "URDF of the avatar as capsules", "when it changes"),

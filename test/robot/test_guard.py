@@ -6,7 +6,18 @@ import numpy as np
 import pytest
 
 from mm_ros.maths import rotations as rot
-from mm_ros.robot.guard import HELD, LIVE, OFF, RAMP, STOPPING, WAITING, BaseGuard, CommandGuard, GuardSettings
+from mm_ros.robot.guard import (
+    HELD,
+    LIVE,
+    NO_DEADMAN,
+    OFF,
+    RAMP,
+    STOPPING,
+    WAITING,
+    BaseGuard,
+    CommandGuard,
+    GuardSettings,
+)
 
 NAMES, DT = ("a", "b"), 0.02
 SETTINGS = GuardSettings(ramp=2.0, command_speed=2.0, command_acceleration=20.0)
@@ -41,7 +52,7 @@ class World:
 
     def live(self) -> "World":
         self.enabled = False
-        self.run(0.1)
+        self.run(0.3)
         self.enabled = True
         self.run(4.0)
         assert self.guard.state == LIVE
@@ -117,7 +128,7 @@ def test_missing_messages_of_the_deadman_stop_the_robot_and_are_no_release():
     world = World().live()
     world.enabled = None
     world.run(2.0)
-    assert world.guard.state == HELD and "no message of the deadman" in world.guard.reason
+    assert world.guard.state == HELD and NO_DEADMAN in world.guard.reason
     world.enabled = True
     assert world.run(1.0) == [] and world.guard.state == HELD
     world.live()
@@ -133,7 +144,9 @@ def test_a_press_before_missing_messages_does_not_start_the_robot_after_them(sta
     assert world.guard.state == state
     world.enabled = None
     world.run(2.0)
-    world.enabled = world.talks = True
+    for world.enabled in (True, False, False, True):  # A driver may first report that no button is pressed.
+        world.talks = True
+        assert world.run(DT) == []
     assert world.run(1.0) == [] and world.guard.state in (OFF, HELD)
     world.live()
 

@@ -162,7 +162,7 @@ def test_grip_buttons_of_both_controllers():
     fake.put(LEFT, np.eye(3), (0, 1, 0), connected=False)
     fake.pressed = {LEFT: grip}
     poses.sample()
-    assert poses.grips == (False, False)
+    assert poses.grips == (None, False)
 
 
 def test_errors_without_text_get_one():

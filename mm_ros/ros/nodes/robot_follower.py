@@ -21,7 +21,7 @@ from mm_ros.body.types import F64, AvatarPose, rest_pose
 from mm_ros.msg import Skeleton
 from mm_ros.robot.figure import read_figure
 from mm_ros.robot.follow import FollowSettings, RobotState, make_follower
-from mm_ros.robot.guard import HELD, LIVE, OFF, RAMP, BaseGuard, Command, CommandGuard, GuardSettings
+from mm_ros.robot.guard import HELD, LIVE, OFF, PRESS_AGAIN, RAMP, BaseGuard, Command, CommandGuard, GuardSettings
 from mm_ros.robot.load import robot_text
 from mm_ros.robot.roles import DISPUTED
 from mm_ros.ros.conversions import header, skeleton_from_ros
@@ -109,7 +109,8 @@ class RobotSettings(Settings):
         "right", "Controller whose grip button must be held if `deadman` is grip.", choices=("left", "right", "both"),
         live=False,
     )
-    deadman_button: int = setting(5, "Number of the gamepad button that must be held if `deadman` is joy.", "", 0, 63)
+    deadman_button: int = setting(5, "Number of the gamepad button that must be held if `deadman` is joy.", "", 0, 63,
+                                  live=False)
 
 
 class RobotFollower(AvatarNode):
@@ -138,7 +139,7 @@ class RobotFollower(AvatarNode):
             self.publisher("robot/robot_description").publish(String(data=description))
         # Before the first message, it is unknown whether the deadman switch is pressed.
         self._enabled: bool | None = False if s.deadman == "service" else None
-        self._enabled_at = -np.inf
+        self._enabled_at = np.inf if s.deadman == "service" else -np.inf
         self._sender: Any = None
         self._guard: CommandGuard | None = None
         self._dry: list[tuple[float, Command]] = []
@@ -263,17 +264,22 @@ class RobotFollower(AvatarNode):
         return named or tuple(n for n in robot.moving if n in self._figure.roles.joints)
 
     def _on_enable(self, request: SetBool.Request, response: SetBool.Response) -> SetBool.Response:
-        self._enabled, self._enabled_at = bool(request.data), np.inf
-        response.success = True
+        assert self._guard is not None
+        self._enabled = bool(request.data)
+        if not request.data:
+            self._guard.release()
+        response.success = not request.data or self._guard.accepts_a_press
         response.message = "commands ramp in" if request.data else "commands stop smoothly"
+        if not response.success:
+            response.message = f"{PRESS_AGAIN}: call this service with false, and then with true"
         return response
 
     def _on_deadman(self, msg: Bool) -> None:
         self._enabled, self._enabled_at = bool(msg.data), time.monotonic()
 
     def _on_joy(self, msg: Joy) -> None:
-        i = self.settings(RobotSettings).deadman_button
-        self._enabled, self._enabled_at = bool(i < len(msg.buttons) and msg.buttons[i]), time.monotonic()
+        i = self._s.deadman_button
+        self._enabled, self._enabled_at = bool(msg.buttons[i]) if i < len(msg.buttons) else None, time.monotonic()
 
     def _on_grips(self, msg: Joy) -> None:
         hands = {"left": (0,), "right": (1,), "both": (0, 1)}[self._s.deadman_hand]
@@ -304,7 +310,7 @@ class RobotFollower(AvatarNode):
             # Joints that do not follow the avatar, such as fingers, keep the angles that they had at the start.
             target = np.where(self._moves, state.angles[self._follow_index], self._parked)
             rates = np.where(self._moves, state.velocities[self._follow_index], 0.0)
-        enabled = None if self._enabled and now - self._enabled_at >= DEADMAN_S else self._enabled
+        enabled = None if now - self._enabled_at >= DEADMAN_S else self._enabled
         before = self._guard.state
         command = self._guard.step(now, enabled, target, rates, at)
         if self._guard.state != before:

@@ -266,7 +266,7 @@ class TrackerBridge(AvatarNode):
         if grips is None or not self._grips.get_subscription_count():
             return
         seen = raw.state[[LEFT_HAND_ROLE, RIGHT_HAND_ROLE]] != LOST
-        held = [int(grip) if hand else -1 for grip, hand in zip(grips, seen, strict=True)]
+        held = [int(grip) if hand and grip is not None else -1 for grip, hand in zip(grips, seen, strict=True)]
         self._grips.publish(Joy(header=header(raw.stamp_ns, ""), buttons=held))
 
     def _pause(self, paused: bool, response: Trigger.Response) -> Trigger.Response:

@@ -9,6 +9,10 @@ from mm_ros.body.landmarks import Landmarks
 from mm_ros.body.skeleton import Skeleton
 from mm_ros.body.types import AvatarPose, Calibration, TrackerFrame
 
+# Whether the grip buttons of the left and of the right controller are held; None if this is unknown.
+Grips = tuple[bool | None, bool | None]
+UNKNOWN_GRIPS: Grips = (None, None)
+
 
 class TrackerSource(Protocol):
     """A source of tracker frames, whose method `poll` is called by one thread.
@@ -22,8 +26,7 @@ class TrackerSource(Protocol):
     own_clock: bool  # true if the source calls `wake` for each new frame, false if the source is polled at `rate`
     wake: Callable[[], None]
     hand_pose: str  # convention of the hand poses (`hand_poses.py`), or empty if the convention must be estimated
-    # whether the grip buttons of the left and the right controller are held; None if the source has no buttons
-    grips: tuple[bool, bool] | None
+    grips: Grips | None  # None if the source has no buttons
 
     def open(self) -> None:
         """Open the source. Raise MmRosError if this machine lacks a library; an absent device is not an error."""
@@ -60,7 +63,7 @@ class Source:
     trusted = False
     own_clock = False
     hand_pose = "wrist"
-    grips: tuple[bool, bool] | None = None
+    grips: Grips | None = None
 
     def __init__(self) -> None:
         self.wake: Callable[[], None] = _nothing

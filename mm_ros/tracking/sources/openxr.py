@@ -16,7 +16,7 @@ from mm_ros.base.extras import setup_command
 from mm_ros.body.timeline import is_identity
 from mm_ros.body.types import TrackerFrame
 from mm_ros.tracking.room import compose
-from mm_ros.tracking.sources.base import Source
+from mm_ros.tracking.sources.base import UNKNOWN_GRIPS, Grips, Source
 from mm_ros.tracking.sources.clocks import SteadyShift, in_clock
 
 RETRY_S = 0.5  # time between two attempts to connect to the OpenXR runtime [s]
@@ -26,7 +26,7 @@ HUNG_S = 1.0  # time without an answer of the OpenXR runtime after which the use
 class OpenXrSource(Source):
     own_clock = True
     hand_pose = "openxr_grip"
-    grips: tuple[bool, bool] | None = (False, False)
+    grips: Grips | None = UNKNOWN_GRIPS
 
     def __init__(self, rate: float = 90.0, make_session: Callable[[], Any] | None = None) -> None:
         super().__init__()
@@ -86,7 +86,7 @@ class OpenXrSource(Source):
             self._trouble = session.warning
             self._sample_until_lost(session, first)
         finally:
-            self.grips = (False, False)
+            self.grips = UNKNOWN_GRIPS
             session.close()
 
     def _sample_until_lost(self, session: Any, first_epoch: int) -> None:

@@ -20,6 +20,7 @@ from mm_ros.body.types import EXTRAPOLATED, F64, HEAD_ROLE, LOST, ROLES, TRACKED
 from mm_ros.maths import rotations as rot
 from mm_ros.tracking.room import compose
 from mm_ros.tracking.sources import axes
+from mm_ros.tracking.sources.base import UNKNOWN_GRIPS, Grips
 
 HEADLESS = "XR_MND_headless"
 TIMESPEC = "XR_KHR_convert_timespec_time"
@@ -71,7 +72,7 @@ class OpenXrSession:
         self._running = False
         self._recentred: list[Recentred] = []
         self.epoch_moves = 0
-        self.grips = (False, False)
+        self.grips = UNKNOWN_GRIPS
         self._clocks_ns, self._xr_minus_monotonic = -CLOCKS_EVERY_NS, 0
         try:
             self._create()
@@ -181,7 +182,7 @@ class OpenXrSession:
         if not self._running:
             return None
         focused = self._sync()
-        self.grips = self._held_grips() if focused else (False, False)
+        self.grips = self._held_grips() if focused else UNKNOWN_GRIPS
         now_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
         at = self._xr_time(now_ns)
         out = TrackerFrame(now_ns)
@@ -199,11 +200,11 @@ class OpenXrSession:
             return False
         return True
 
-    def _held_grips(self) -> tuple[bool, bool]:
-        held = []
+    def _held_grips(self) -> Grips:
+        held: list[bool | None] = []
         for user in HANDS.values():
             state = xr.get_action_state_float(self._session, xr.ActionStateGetInfo(self._grip, self._path(user)))
-            held.append(bool(state.is_active) and float(state.current_state) > GRIP_HELD)
+            held.append(float(state.current_state) > GRIP_HELD if state.is_active else None)
         return held[0], held[1]
 
     def _xr_time(self, monotonic_ns: int) -> int:

@@ -13,7 +13,7 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.base.extras import setup_command
 from mm_ros.base.own_python import module_command
 from mm_ros.body.types import TrackerFrame, role_index
-from mm_ros.tracking.sources.base import Source
+from mm_ros.tracking.sources.base import UNKNOWN_GRIPS, Grips, Source
 from mm_ros.tracking.sources.clocks import SteadyShift, in_clock
 from mm_ros.tracking.sources.steamvr_process import frame_of
 
@@ -26,7 +26,7 @@ class SteamVrSource(Source):
 
     own_clock = True
     hand_pose = "steamvr_raw"
-    grips: tuple[bool, bool] | None = (False, False)
+    grips: Grips | None = UNKNOWN_GRIPS
 
     def __init__(self, rate: float = 90.0, serials: dict[str, str] | None = None, command: Sequence[str] = ()) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ class SteamVrSource(Source):
             for line in self._process.stdout:
                 self._take(line)
             self._process.wait()
-            self.grips = (False, False)
+            self.grips = UNKNOWN_GRIPS
             if self._process.returncode not in (0, 2):
                 self._trouble = f"the SteamVR process ended with code {self._process.returncode}; it is restarted"
             self._stop.wait(RETRY_S)

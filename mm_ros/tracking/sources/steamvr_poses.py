@@ -25,6 +25,7 @@ from mm_ros.body.types import (
     role_index,
 )
 from mm_ros.tracking.sources import axes
+from mm_ros.tracking.sources.base import UNKNOWN_GRIPS, Grips
 
 BODY_NAMES = tuple(ROLES[r] for r in BODY_ROLES)
 
@@ -45,7 +46,7 @@ class SteamVrPoses:
         self._epoch = 0
         self._serials: dict[int, str] = {}
         self._assigned: dict[int, int | None] = {}
-        self.grips = (False, False)
+        self.grips: Grips = UNKNOWN_GRIPS
 
     def sample(self) -> TrackerFrame:
         """Return the poses of all devices, stamped with the time of the call, because poses of OpenVR have no time."""
@@ -53,7 +54,7 @@ class SteamVrPoses:
         vr = self._openvr
         self._system.getDeviceToAbsoluteTrackingPose(vr.TrackingUniverseStanding, 0.0, self._poses)
         out = TrackerFrame(time.clock_gettime_ns(time.CLOCK_MONOTONIC), self._epoch)
-        held = dict.fromkeys((LEFT_HAND_ROLE, RIGHT_HAND_ROLE), False)
+        held: dict[int, bool | None] = {LEFT_HAND_ROLE: None, RIGHT_HAND_ROLE: None}
         for i, pose in enumerate(self._poses):
             if pose.bDeviceIsConnected:
                 role = self._role(i)
@@ -64,9 +65,9 @@ class SteamVrPoses:
         self.grips = (held[LEFT_HAND_ROLE], held[RIGHT_HAND_ROLE])
         return out
 
-    def _grip(self, i: int) -> bool:
+    def _grip(self, i: int) -> bool | None:
         known, state = self._system.getControllerState(i)
-        return bool(known and state.ulButtonPressed >> self._openvr.k_EButton_Grip & 1)
+        return None if not known else bool(state.ulButtonPressed >> self._openvr.k_EButton_Grip & 1)
 
     def _take(self, out: TrackerFrame, role: int, pose: Any) -> None:
         matrix = _matrix(pose.mDeviceToAbsoluteTracking)

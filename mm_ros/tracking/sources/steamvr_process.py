@@ -15,28 +15,29 @@ import numpy as np
 
 from mm_ros.base.extras import setup_command
 from mm_ros.body.types import LOST, TrackerFrame
+from mm_ros.tracking.sources.base import UNKNOWN_GRIPS, Grips
 from mm_ros.tracking.sources.steamvr_poses import Quit, SteamVrPoses, describe
 
 RETRY_S = 1.0  # time between two attempts to connect to SteamVR [s]
 
 
-def line_of(frame: TrackerFrame, grips: tuple[bool, bool] = (False, False)) -> str:
+def line_of(frame: TrackerFrame, grips: Grips = UNKNOWN_GRIPS) -> str:
     seen = [int(r) for r in np.flatnonzero(frame.state != LOST)]
     rows = [[r, int(frame.state[r]), *frame.positions[r].tolist(), *frame.rotations[r].tolist()] for r in seen]
     return json.dumps({"t": frame.stamp_ns, "epoch": frame.epoch, "devices": rows, "grips": grips})
 
 
-def frame_of(line: str) -> tuple[TrackerFrame, tuple[bool, bool]] | str:
+def frame_of(line: str) -> tuple[TrackerFrame, Grips] | str:
     """Parse a line. Return a frame and the grip buttons, or a message about the state of SteamVR."""
     content = json.loads(line)
     if "status" in content:
         return str(content["status"])
-    left, right = content["grips"]
+    left, right = (None if grip is None else bool(grip) for grip in content["grips"])
     out = TrackerFrame(int(content["t"]), int(content["epoch"]))
     for r, state, *pose in content["devices"]:
         out.positions[r], out.rotations[r] = pose[:3], pose[3:]
         out.state[r], out.sampled_ns[r] = state, out.stamp_ns
-    return out, (bool(left), bool(right))
+    return out, (left, right)
 
 
 def tell(status: str) -> None:

@@ -15,7 +15,7 @@ from mm_ros.body.types import F64, HEAD_ROLE, R, TrackerFrame, identity_pose
 from mm_ros.maths import rotations as rot
 from mm_ros.tracking.room import compose, inverse
 from mm_ros.tracking.sources import axes
-from mm_ros.tracking.sources.base import Source
+from mm_ros.tracking.sources.base import UNKNOWN_GRIPS, Grips, Source
 from mm_ros.tracking.sources.clocks import SteadyShift, in_clock
 from mm_ros.web.headset.server import HeadsetServer, Page
 from mm_ros.web.headset.wire import LEFT_GRIP, LEFT_IS_HAND, RIGHT_GRIP, RIGHT_IS_HAND, PageFrame
@@ -31,7 +31,7 @@ SILENT = {  # messages for the states of a WebXR session in which few or no pose
 class WebXrSource(Source):
     own_clock = True
     hand_pose = "webxr_grip"
-    grips: tuple[bool, bool] | None = (False, False)
+    grips: Grips | None = UNKNOWN_GRIPS
 
     def __init__(self, server: HeadsetServer) -> None:
         super().__init__()
@@ -92,7 +92,11 @@ class WebXrSource(Source):
         out = tracker_frame(frame, stamp_ns)
         self._came_ns = time.monotonic_ns()
         self.hands = (bool(frame.flags & LEFT_IS_HAND), bool(frame.flags & RIGHT_IS_HAND))
-        self.grips = (bool(frame.flags & LEFT_GRIP), bool(frame.flags & RIGHT_GRIP))
+        left, right = (  # A bare hand has no grip button.
+            None if bare else bool(frame.flags & grip)
+            for bare, grip in zip(self.hands, (LEFT_GRIP, RIGHT_GRIP), strict=True)
+        )
+        self.grips = (left, right)
         with self._lock:
             if frame.session != self._session:
                 self._session = frame.session  # WebXR states no transform between the spaces of two sessions.
