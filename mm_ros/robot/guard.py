@@ -20,9 +20,8 @@ from mm_ros.maths import rotations as rot
 OFF, WAITING, RAMP, LIVE, STOPPING, HELD = "off", "waiting", "ramp", "live", "stopping", "held"
 DISABLED, RELEASED = "not enabled", "the deadman was released"
 PRESS_AGAIN = "release the deadman, and then press it"
-NO_DEADMAN = f"the state of the deadman is unknown; {PRESS_AGAIN}"
-# A release that follows missing messages counts after this time [s], because a driver may first report that no button
-# is pressed.
+NO_DEADMAN = f"no state of the deadman is received; {PRESS_AGAIN}"
+# A release counts after this time [s], because a driver that starts may first report that no button is pressed.
 SURELY_RELEASED_S = 0.2
 HOLD_S = 1.0  # After a stop of the robot, the guard repeats the last command for this time [s].
 LATE_TICKS = 10.0  # The robot stops if a command is this many periods late, because the process has then stalled.
@@ -117,7 +116,7 @@ class CommandGuard:
         self.start, self._obeys = start, obeys
         self.state, self.reason = OFF, DISABLED
         self._armed = False  # true if the user has released the deadman switch since the last stop of the robot
-        self._unknown_at = -np.inf  # last time at which messages of the deadman switch were missing
+        self._released_at: float | None = None  # time since when the deadman switch has been released without a pause
         self._moved = Limiter(np.zeros(len(self.names)), lower, upper)
         self._from = self._moved.x
         self._since = self._held_at = 0.0
@@ -147,8 +146,8 @@ class CommandGuard:
         self, now: float, enabled: bool | None, target: F64 | None, rates: F64 | None, target_at: float
     ) -> Command | None:
         """Return the command to send to the robot now, or None if no command is sent. The desired angles `target`
-        arrived at the time `target_at`. `enabled` states whether the deadman switch is pressed; None means that its
-        messages are missing, which stops the robot but does not count as a release."""
+        arrived at the time `target_at`. `enabled` states whether the deadman switch is pressed; None means that this is
+        unknown, which stops the robot but does not count as a release."""
         dt = 1 / self.settings.rate
         gap = 0.0 if self._last is None else now - self._last
         self._last = now
@@ -167,6 +166,8 @@ class CommandGuard:
             self._moved.brake(self.settings.command_acceleration, dt)
             if np.abs(self._moved.v).max(initial=0.0) < STILL:
                 self.state, self._held_at = HELD, now
+                if self.start is not None:  # A robot without feedback is assumed to be where it was commanded to be.
+                    self.start = self._moved.x
             return Command(self._moved.x, self._moved.v, runs=False)
         if self.state == HELD and now - self._held_at < HOLD_S:
             return Command(self._moved.x, np.zeros_like(self._moved.x), runs=False)
@@ -183,18 +184,19 @@ class CommandGuard:
         self._armed = True
 
     def _arm(self, now: float, enabled: bool | None) -> None:
-        if enabled is None:
-            self._unknown_at = now
+        self._released_at = None if enabled is not False else now if self._released_at is None else self._released_at
         if self.state in (RAMP, LIVE):
             return
         if enabled is None:
             self._armed = False
-        elif not enabled and now - self._unknown_at >= SURELY_RELEASED_S:
+        elif self._released_at is not None and now - self._released_at >= SURELY_RELEASED_S:
             self._armed = True
         if self.state in (OFF, WAITING) and not self._armed:
             self.state, self.reason = OFF, NO_DEADMAN if enabled is None else PRESS_AGAIN
         elif self.state == OFF:
             self.reason = DISABLED
+        elif not self._armed and enabled is not False and PRESS_AGAIN not in self.reason:
+            self.reason += f"; {PRESS_AGAIN}"
 
     def _fault(
         self, now: float, enabled: bool | None, target: F64 | None, target_at: float, gap: float, dt: float

@@ -184,9 +184,9 @@ def test_a_ctrl_c_during_exec_gives_the_exit_code_of_the_command(program: str, c
 
 def test_a_lost_request_is_not_repeated_after_the_line():
     code = (
-        "import ctypes, os, time\nfrom mm_ros.base import ending\nending.remember(signal.SIGINT)\n"
+        "import ctypes, os\nfrom mm_ros.base import ending\nending.AGAIN_S = 60.0\nending.remember(signal.SIGINT)\n"
         "ctypes.CFUNCTYPE(None)(lambda: os.kill(os.getpid(), signal.SIGINT))()\n"
-        "ending.say_line()\ntime.sleep(0.2)\nprint('ended')"
+        "ending.say_line()\nending._again.join(30.0)\nprint('running' if ending._again.is_alive() else 'ended')"
     )
     assert lines_of(code) == ["ended", LINE]
 

@@ -134,16 +134,38 @@ def test_missing_messages_of_the_deadman_stop_the_robot_and_are_no_release():
     world.live()
 
 
+def test_a_release_that_is_too_short_or_interrupted_does_not_start_the_robot():
+    """A driver that starts reports for a moment that no button is pressed."""
+    for between in ([], [None] * 50, [None], [None] * 50 + [True] * 15):
+        world = World().live()
+        world.guard.stop("a fault")
+        world.run(2.0)
+        for world.enabled in [*between, *[False] * 8, None, *[False] * 8, True]:
+            assert world.run(DT) == [] and world.guard.state == HELD
+        assert world.run(1.0) == [] and "release the deadman" in world.guard.reason
+
+
+def test_a_robot_without_feedback_starts_again_where_it_stopped():
+    world = World(start=np.zeros(2)).live()
+    world.enabled = False
+    world.run(2.0)
+    before = len(world.sent)
+    world.live()
+    restart = np.array(world.sent[before - 3 :])
+    assert np.abs(restart[0]).max() > 0.1  # away from the start pose
+    assert np.abs(np.diff(restart, 2, axis=0)).max() <= 20.0 * DT * DT + 1e-9
+
+
 @pytest.mark.parametrize("state", [WAITING, STOPPING, OFF])
 def test_a_press_before_missing_messages_does_not_start_the_robot_after_them(state):
-    slow = GuardSettings(ramp=2.0, command_speed=2.0, command_acceleration=2.0)
+    slow = GuardSettings(ramp=2.0, command_speed=2.0, command_acceleration=0.5)
     world = World(slow).live() if state == STOPPING else World()
     world.talks = state != WAITING  # without the state of the robot, the guard waits
-    for world.enabled in ((False,) if state == OFF else (False, False, True)):
+    for world.enabled in [*[False] * 12, state != OFF]:
         world.run(DT)
     assert world.guard.state == state
     world.enabled = None
-    world.run(2.0)
+    world.run(4.0)
     for world.enabled in (True, False, False, True):  # A driver may first report that no button is pressed.
         world.talks = True
         assert world.run(DT) == []
@@ -172,7 +194,7 @@ def test_each_fault_ends_in_a_smooth_stop_that_latches(fault, reason):
     world.run(1.0)
     assert world.guard.state in (HELD, OFF) or fault is release  # the deadman was not released again
     world.enabled = False
-    world.run(0.1)
+    world.run(0.3)
     world.enabled = True
     first = len(world.sent)
     world.run(0.1)
@@ -183,7 +205,7 @@ def test_each_fault_ends_in_a_smooth_stop_that_latches(fault, reason):
 def test_a_fault_during_the_ramp_stops_too():
     world = World()
     world.enabled = False
-    world.run(0.1)
+    world.run(0.3)
     world.enabled = True
     world.run(1.0)
     assert world.guard.state == RAMP
@@ -196,7 +218,7 @@ def test_without_a_robot_state_nothing_starts():
     world = World()
     world.talks = False
     world.enabled = False
-    world.run(0.1)
+    world.run(0.3)
     world.enabled = True
     assert world.run(1.0) == [] and world.guard.state == WAITING and "no state of the robot" in world.guard.reason
 
@@ -205,7 +227,7 @@ def test_a_robot_without_feedback_ramps_from_the_given_pose():
     world = World(start=np.array([0.2, 0.1]))
     world.talks = False
     world.enabled = False
-    world.run(0.1)
+    world.run(0.3)
     world.enabled = True
     world.run(0.1)
     assert world.guard.state == RAMP and world.sent[0] == pytest.approx([0.2, 0.1], abs=0.01)
@@ -226,7 +248,7 @@ def test_a_robot_whose_joints_have_another_order_is_stopped():
     world.guard.settings = SETTINGS.with_values(ramp=1.0)
     world.target = lambda: (np.array([-0.6, 0.45]), np.zeros(2))
     world.enabled = False
-    world.run(0.1)
+    world.run(0.3)
     world.enabled = True
     world.run(4.0)
     assert world.guard.state == HELD and "from its command" in world.guard.reason

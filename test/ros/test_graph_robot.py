@@ -203,7 +203,8 @@ def error_of_the_first_command(stage: Stage) -> bool:
         stage.until(lambda: False, 1.5)  # the commands of the last stop end after 1 s
     received.clear()
     stage.measured, stage.held = dict.fromkeys(NAMES, 0.1), True
-    assert stage.until(lambda: bool(received)), (stage.status(), stage.process.said())
+    if not stage.until(lambda: bool(received), 10.0):  # The release was too short, because this process stood still.
+        return False
     stage.client.received["robot_status"].clear()  # those before the start
     # "jumped by": this process stood still, and then reported the robot far from where it was.
     reason = stage.reason_of_stop("from its command", NO_DEADMAN, "jumped by")
@@ -246,6 +247,7 @@ def test_the_grip_of_one_controller_is_the_deadman(tmp_path):
 
 def test_the_service_starts_a_stopped_robot_after_false_and_true(tmp_path):
     parameters = {"output": "position", "dry_run": "false", "deadman": "service", "ramp": 0.5, "stale_after": 5.0}
+    parameters |= {"largest_jump": 6.0, "largest_error": 6.0}  # a loaded machine may report the state late
     with Stage("served", tmp_path / "log", urdf=HUMANOID, **parameters) as stage:
         stage.process.wait_ready()
         assert stage.until(lambda: bool(stage.client.received["joint_targets"]))

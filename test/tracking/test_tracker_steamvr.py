@@ -46,7 +46,7 @@ class Fake:
         s.getControllerRoleForTrackedDeviceIndex.side_effect = lambda i: hands.get(i, 0)
         s.getStringTrackedDeviceProperty.side_effect = lambda i, prop: f"LHR-{i}"
         s.pollNextEvent.side_effect = self._event
-        self.pressed = {}
+        self.pressed, self.silent = {}, set()
         s.getControllerState.side_effect = self._buttons
         for i in self.classes:
             self.put(i, np.eye(3), (0.1 * i, 1.5, -0.2))
@@ -66,7 +66,7 @@ class Fake:
             array[i] = pose
 
     def _buttons(self, i):
-        return i in self.classes, openvr.VRControllerState_t(ulButtonPressed=self.pressed.get(i, 0))
+        return i not in self.silent, openvr.VRControllerState_t(ulButtonPressed=self.pressed.get(i, 0))
 
     def _event(self, event):
         if not self.events:
@@ -159,6 +159,10 @@ def test_grip_buttons_of_both_controllers():
         fake.pressed = pressed
         poses.sample()
         assert poses.grips == held
+    fake.pressed, fake.silent = {LEFT: grip, RIGHT: grip}, {RIGHT}
+    poses.sample()
+    assert poses.grips == (True, None)
+    fake.silent = set()
     fake.put(LEFT, np.eye(3), (0, 1, 0), connected=False)
     fake.pressed = {LEFT: grip}
     poses.sample()
@@ -174,8 +178,9 @@ def test_errors_without_text_get_one():
 def test_lines_between_the_processes():
     frame = TrackerFrame(123, 4)
     frame.positions[0], frame.state[0], frame.sampled_ns[0] = (1, 2, 3), TRACKED, 123
-    back, grips = frame_of(line_of(frame, (False, True)))
-    assert grips == (False, True)
+    back, _ = frame_of(line_of(frame))
+    for grips in ((False, True), (None, False)):
+        assert frame_of(line_of(frame, grips))[1] == grips
     np.testing.assert_array_equal(back.positions[0], frame.positions[0])
     assert (back.stamp_ns, back.epoch, list(back.state)) == (123, 4, [TRACKED, *[LOST] * (R - 1)])
     assert frame_of(json.dumps({"status": "gone"})) == "gone"

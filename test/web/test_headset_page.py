@@ -160,6 +160,7 @@ def test_bare_hands_replace_controllers(world, headset):
       for (const s of ['left', 'right']) { __xr.hands[s].connected = true; __tracked(s, true); }""")
     world.until(lambda: world.bridge._source.hands == (True, True), "the page reports bare hands")
     world.until(lambda: world.frames[-1].state[LEFT_HAND_ROLE] == TRACKED, "the left hand is tracked")
+    world.until(lambda: world.grips[-1:] == [[-1, -1]], "bare hands have no grips")
     headset.evaluate("__xr.primaryInputMode = 'controller'")
     world.until(lambda: world.bridge._source.hands == (False, False), "the controllers are back")
 

@@ -137,7 +137,7 @@ class RobotFollower(AvatarNode):
         description = robot_text(s.urdf)
         if description:
             self.publisher("robot/robot_description").publish(String(data=description))
-        # Before the first message, it is unknown whether the deadman switch is pressed.
+        # Before the first message, it is unknown whether a deadman switch is pressed; the service starts as released.
         self._enabled: bool | None = False if s.deadman == "service" else None
         self._enabled_at = np.inf if s.deadman == "service" else -np.inf
         self._sender: Any = None
@@ -228,6 +228,8 @@ class RobotFollower(AvatarNode):
             start = np.clip(np.array([given.get(n, 0.0) for n in self._names]), lower, upper)
         self._base_guard = BaseGuard(guard.rate)
         self._guard = CommandGuard(self._names, lower, upper, guard, start, obeys=not s.dry_run)
+        if s.deadman == "service":
+            self._guard.release()
         self._follow_index = [self._follower.names.index(n) if n in self._follower.names else -1 for n in self._names]
         self._moves = np.array([n in roles.joints for n in self._names])
         self._parked: F64 | None = start
