@@ -111,12 +111,12 @@ import mm_ros.motion.importing.load as load
 look, convert = load._look, load._convert
 
 def deadly_look(item):
-    if "07" in item[0]:
+    if item[0].endswith("a_07.bvh"):
         os.kill(os.getpid(), signal.SIGKILL)
     return look(item)
 
 def deadly_convert(item):
-    if "05" in item[1].path:
+    if item[1].path.endswith("a_05.bvh"):
         os.kill(os.getpid(), signal.SIGKILL)
     return convert(item)
 
