@@ -225,8 +225,8 @@ def walk(browser: Browser, url: str, args: argparse.Namespace) -> None:
     headset.close()
 
 
-# JavaScript that moves the emulated devices like those of a user who stands, holds both hands in view and looks
-# slightly downward.
+# JavaScript that moves the emulated headset and controllers of a standing user. The user looks slightly downward and
+# raises both hands in front of the body.
 STAND = """
 (() => { let t = 0; const x = Math.sin(-0.12), w = Math.cos(-0.12);
   setInterval(() => { t += 0.016; const e = 0.002 * Math.sin(3 * t);

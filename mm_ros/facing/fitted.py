@@ -65,7 +65,7 @@ SURELY_PLACED = 0.06
 # GUESSED_M: assumed distance of the user from the camera [m]; GUESS_COUNTS_S: duration of pictures of equal weight [s]
 GUESSED_M, GUESS_COUNTS_S = 3.0, 0.02
 # The person in a picture is not the user if the distance from the user's nose to the ray from the camera to the
-# person's nose exceeds both ELSEWHERE_M [m] and its usual value times ELSEWHERE.
+# person's nose exceeds both ELSEWHERE_M [m] and ELSEWHERE times its usual value.
 ELSEWHERE_M, ELSEWHERE = 0.5, 4.0
 PLACE_NEEDED_S = 1.0  # the camera yaw by resection is used only after the user was seen for this time [s]
 SCATTERED_M = 0.4  # maximum usual distance [m] of the user's nose from rays to noses, if pictures show only the user

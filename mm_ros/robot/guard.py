@@ -2,8 +2,8 @@
 stops smoothly.
 
 The guard is a state machine over time, without ROS: off → ramp → live → stopping → held. After a stop, the user must
-release and press the deadman switch again, and a new start ramp begins at the robot's measured state. The guard is not
-a certified safety function.
+release and press the deadman switch again, and a new start ramp begins at the robot's measured state, or at the last
+command if the robot does not report its state. The guard is not a certified safety function.
 """
 
 from __future__ import annotations
@@ -184,7 +184,11 @@ class CommandGuard:
         self._armed = True
 
     def _arm(self, now: float, enabled: bool | None) -> None:
-        self._released_at = None if enabled is not False else now if self._released_at is None else self._released_at
+        """Decide whether the next press of the deadman switch starts the robot, and state this in `reason`."""
+        if enabled is not False:
+            self._released_at = None
+        elif self._released_at is None:
+            self._released_at = now
         if self.state in (RAMP, LIVE):
             return
         if enabled is None:

@@ -24,7 +24,8 @@ class Measurement(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """Facing predicted by the filter, which distinguishes a flipped picture from a picture of a user who has turned."""
+    """Facing that the filter predicts. A picture counts as flipped if its flipped landmarks fit this facing clearly
+    better than the landmarks as received."""
 
     yaw: float
     sigma: float

@@ -137,7 +137,7 @@ class RobotFollower(AvatarNode):
         description = robot_text(s.urdf)
         if description:
             self.publisher("robot/robot_description").publish(String(data=description))
-        # Before the first message, it is unknown whether a deadman switch is pressed; the service starts as released.
+        # Before the first message, it is unknown whether the deadman switch is pressed. The service starts as released.
         self._enabled: bool | None = False if s.deadman == "service" else None
         self._enabled_at = np.inf if s.deadman == "service" else -np.inf
         self._sender: Any = None
