@@ -1,7 +1,10 @@
 """Child processes of a test, which end with the `with` block that started them, even if the test fails."""
 
+import os
+import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -19,6 +22,14 @@ PATIENCE_S = 120.0  # maximum time [s] to wait for a certain event, long enough 
 def warm() -> None:
     """Build the default database and compile the kernels once, because a test's processes would all do it at once."""
     subprocess.run(module_command("mm_ros", "warm", "--quiet"), check=True)
+
+
+def installed_command(name: str) -> str:
+    """Return the path of the installed command or node `name`."""
+    beside = Path(sys.executable).parent
+    found = shutil.which(name, path=f"{beside}{os.pathsep}{beside.parent}/lib/mm_ros{os.pathsep}{os.environ['PATH']}")
+    assert found, f"{name} is not installed"
+    return found
 
 
 @contextmanager

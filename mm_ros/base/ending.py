@@ -77,7 +77,8 @@ def exit_by_code() -> None:
 def during_imports() -> None:
     """Make a Ctrl-C during the imports of the command `mm_ros` print one line instead of a traceback.
 
-    `mm_ros demo` starts its processes with SIGINT blocked, because a Ctrl-C during Python's start prints a traceback.
+    The installed commands and `mm_ros demo` start Python with SIGINT blocked, because a Ctrl-C during Python's start
+    prints a traceback.
     """
     if not _is_command() or threading.current_thread() is not threading.main_thread():
         return

@@ -2,13 +2,13 @@
 
 import ast
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from hostile_folder import HostileFolder
+from processes import installed_command
 
 from mm_ros.base.own_python import module_command
 
@@ -26,13 +26,6 @@ def run(command: list[str], folder: HostileFolder, **environment: str) -> subpro
     )
 
 
-def wrapper(name: str) -> str:
-    beside = Path(sys.executable).parent
-    found = shutil.which(name, path=f"{beside}{os.pathsep}{beside.parent}/lib/mm_ros{os.pathsep}{os.environ['PATH']}")
-    assert found, f"{name} is not installed"
-    return found
-
-
 def test_plain_python_m_imports_from_the_current_folder(downloads: HostileFolder) -> None:
     """Shows that the tests below can fail."""
     run([sys.executable, "-m", "mm_ros", "--version"], downloads, PYTHONSAFEPATH="")
@@ -40,7 +33,7 @@ def test_plain_python_m_imports_from_the_current_folder(downloads: HostileFolder
 
 
 def test_the_installed_command_does_not(downloads: HostileFolder) -> None:
-    done = run([wrapper("mm_ros"), "info", "none.mmdb"], downloads)
+    done = run([installed_command("mm_ros"), "info", "none.mmdb"], downloads)
     assert "none.mmdb" in done.stderr and "Traceback" not in done.stderr, done.stderr
     assert downloads.imported() == []
 
@@ -56,7 +49,7 @@ def test_a_node_does_not(downloads: HostileFolder) -> None:
     pytest.importorskip("rclpy", reason="rclpy is not installed")
     pytest.importorskip("mm_ros.msg", reason="the messages are not built")
     process = subprocess.Popen(
-        [wrapper("path_control"), "--ros-args", "-r", "__ns:=/downloads"],
+        [installed_command("path_control"), "--ros-args", "-r", "__ns:=/downloads"],
         cwd=downloads.path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
     try:

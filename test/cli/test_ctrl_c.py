@@ -100,6 +100,15 @@ def test_while_modules_are_imported_it_is_one_line(way: str, tmp_path: Path):
         assert info.output().count(LINE) == 1
 
 
+@pytest.mark.parametrize(("command", "words"), [("mm_ros", ["info", "none"]), ("path_control", [])])
+def test_while_python_starts_it_is_one_line(command: str, words: list[str], tmp_path: Path):
+    (tmp_path / "sitecustomize.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    heard = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL), "timeout": WAIT_S}
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([processes.installed_command(command), *words], env=environment, capture_output=True, text=True, **heard)
+    assert (done.returncode, done.stderr) == (130, f"{LINE}\n")
+
+
 @pytest.mark.parametrize("handler", [signal.SIG_DFL, signal.SIG_IGN])
 def test_what_a_demo_starts_can_be_ended_by_it(handler: signal.Handlers):
     """It starts with Ctrl-C blocked; of a demo in a shell's background the signal is ignored too."""
