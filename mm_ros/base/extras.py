@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import re
+import shlex
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -20,13 +21,16 @@ from mm_ros.base.share import share_folder
 
 
 def setup_command(extra: str) -> str:
-    """Return the command `mm_ros setup EXTRA`, with the path of `mm_ros` if the shell would find another `mm_ros`."""
+    """Return the shell command `mm_ros setup EXTRA`, with the path of `mm_ros` if the shell would find another one, or
+    with the path of Python if the shell would find none."""
     beside = Path(sys.executable).with_name("mm_ros")
     found = shutil.which("mm_ros")
-    if not beside.is_file() or (found and os.path.samefile(found, beside)):
+    if not beside.is_file():
+        return f"mm_ros setup {extra}" if found else f"{shlex.quote(sys.executable)} -m mm_ros setup {extra}"
+    if found and os.path.samefile(found, beside):
         return f"mm_ros setup {extra}"
     path = os.path.relpath(beside) if beside.is_relative_to(Path.cwd()) else str(beside)
-    return f"{path} setup {extra}"
+    return f"{shlex.quote(path)} setup {extra}"
 
 
 def extras() -> dict[str, list[str]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -13,12 +12,13 @@ from typing import Any
 import yaml
 
 from mm_ros.base.errors import MmRosError
-from mm_ros.cli.arguments import Number, add_database, add_number, avatar
+from mm_ros.body.plausible import LIMITS
+from mm_ros.cli.arguments import add_database, add_number, avatar
+from mm_ros.robot.load import t_pose_in_radians
 from mm_ros.ros import graph
 from mm_ros.trajectory import CONTROLS
 
 BITS = 63  # An integer parameter of ROS has at most 63 bits without its sign.
-DEGREES_OF_JOINTS = Number(-360.0, 360.0, "DEG")
 
 HELP = "start the graph (trackers → pose → TF) in one process"
 
@@ -103,7 +103,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", default="", help="YAML file with node parameters; other options override it")
     parser.add_argument(
         "-p", "--parameter", action="append", default=[], metavar="NODE.NAME=VALUE",
-        help="set a node parameter, for example motion_matcher.engine=learned; may be repeated",
+        help="set a node parameter, for example motion_matcher.engine=learned, in the unit that docs/graph.md names "
+        "(as usual in ROS, most angles are in radians); may be repeated",
     )  # fmt: skip
 
 
@@ -202,7 +203,7 @@ def overrides(node: str, args: argparse.Namespace) -> list[Any]:
         "visualizer": {"database": str(args.database or ""), "features": STEERED if steered else ""},
         "pose_postprocessor": {"tf": args.tf},
         "robot_follower": {
-            "urdf": args.urdf, "urdf_t_pose": _in_radians(args.urdf_t_pose)
+            "urdf": args.urdf, "urdf_t_pose": t_pose_in_radians("--urdf-t-pose", args.urdf_t_pose)
         },
     }.get(node, {})  # fmt: skip
     given = {**given, "world_frame": world_frame(args.world_frame, args.config)}
@@ -251,17 +252,6 @@ def _as(default: Any, text: str) -> Any:
     return float(value) if isinstance(default, float) and isinstance(value, int) else value
 
 
-def _in_radians(text: str) -> str:
-    out = []
-    for part in filter(None, (p.strip() for p in text.split(","))):
-        name, _, value = part.partition("=")
-        try:
-            out.append(f"{name.strip()}={math.radians(DEGREES_OF_JOINTS(value))}")
-        except argparse.ArgumentTypeError:
-            raise MmRosError(f"--urdf-t-pose: expected 'joint=degrees', -360 to 360, came '{part}'") from None
-    return ", ".join(out)
-
-
 def _place(text: str) -> list[float]:
     if not text:
         return []
@@ -269,6 +259,6 @@ def _place(text: str) -> list[float]:
         place = [float(v) for v in text.split(",")]
     except ValueError:
         place = []
-    if len(place) != 2 or not all(math.isfinite(v) for v in place):
-        raise MmRosError(f"--place: expected x,y, came '{text}'")
+    if len(place) != 2 or any(not abs(v) <= LIMITS["position"].high for v in place):
+        raise MmRosError(f"--place: expected x,y in metres, at most 10 km from 0,0, came '{text}'")
     return place

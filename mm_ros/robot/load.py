@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -62,6 +63,21 @@ def robot_text(path: str | Path) -> str:
     path, text = Path(path), file_text(path)
     text = _expanded(path) if path.suffix == ".xacro" or "<xacro:" in text else text
     return text if "<robot" in text else ""
+
+
+def t_pose_in_radians(option: str, text: str) -> str:
+    """Convert joint angles in T-pose from degrees, as 'left_elbow=90, right_elbow=-90', to radians."""
+    out = []
+    for part in filter(None, (p.strip() for p in text.split(","))):
+        name, _, value = part.partition("=")
+        try:
+            degrees = float(value)
+        except ValueError:
+            degrees = math.nan
+        if not abs(degrees) <= 360:
+            raise MmRosError(f"{option}: expected 'joint=degrees', -360 to 360, came '{part}'")
+        out.append(f"{name.strip()}={math.radians(degrees)}")
+    return ", ".join(out)
 
 
 def _expanded(path: Path) -> str:

@@ -15,7 +15,7 @@ from mm_ros.base.own_python import module_command
 from mm_ros.base.renamed import refuse_renamed_in
 from mm_ros.base.share import share_folder
 from mm_ros.motion.feature_files import STEERED
-from mm_ros.robot.load import robot_text
+from mm_ros.robot.load import robot_text, t_pose_in_radians
 from mm_ros.ros import graph
 from mm_ros.ros.parameters import world_frame
 from mm_ros.ros.rviz import rviz_config
@@ -69,7 +69,7 @@ ARGUMENTS: tuple[Argument, ...] = (
     ),
     Argument("composed", "false", "Run all nodes in one process instead of one process per node.", YES_NO),
     Argument("urdf", "", "Robot file (URDF, xacro, MJCF) of a humanoid that follows the avatar on joint_targets."),
-    Argument("urdf_t_pose", "", "For method decompose: joint angles in T-pose, in radians: 'joint=1.57'."),
+    Argument("urdf_t_pose", "", "For method decompose: joint angles in T-pose, in degrees: 'joint=90'."),
     Argument(
         "world_frame",
         "",
@@ -162,6 +162,7 @@ def check(given: dict[str, str]) -> None:
         if given[name] and not Path(given[name]).exists():
             hint = " Make one with `mm_ros import PATH… -o DB`." if name == "database" else ""
             raise MmRosError(f"{name}:={given[name]} does not exist.{hint}")
+    t_pose_in_radians("urdf_t_pose", given["urdf_t_pose"])
     if given["config"]:
         refuse_renamed_in(read_yaml(Path(given["config"])))
 
@@ -199,7 +200,7 @@ def overrides(node: str, given: dict[str, str]) -> dict[str, Any]:
     if node == "pose_postprocessor":
         out["tf"] = given["tf"]
     if node == "robot_follower":
-        out |= {"urdf": given["urdf"], "urdf_t_pose": given["urdf_t_pose"]}
+        out |= {"urdf": given["urdf"], "urdf_t_pose": t_pose_in_radians("urdf_t_pose", given["urdf_t_pose"])}
         if given["urdf"]:
             out["link_tf"] = not _has_state_publisher(given["urdf"])
     return {name: value for name, value in out.items() if value != ""}
@@ -242,12 +243,10 @@ def _one_process(given: dict[str, str], more: Sequence[str] = ()) -> list[Any]:
 
     command = module_command("mm_ros", "up", "--avatar", given["avatar"], "--control", given["control"])
     command += ["--config", _parameters(given)[0]]
-    for name in ("trackers", "path", "seed", "database", "place", "urdf", "world_frame", "tf"):
+    for name in ("trackers", "path", "seed", "database", "place", "urdf", "urdf_t_pose", "world_frame", "tf"):
         command += [f"--{name.replace('_', '-')}={given[name]}"] if given.get(name) else []
     command += ["--page"] if given.get("page") == "true" else []
     command += ["--headset-wifi"] if given.get("headset_wifi") == "true" else []
-    t_pose = given.get("urdf_t_pose")  # The launch argument is in radians, the option `--urdf-t-pose` in degrees.
-    command += ["-p", f"robot_follower.urdf_t_pose={t_pose}"] if t_pose else []
     if given.get("urdf") and _has_state_publisher(given["urdf"]):
         command += ["-p", "robot_follower.link_tf=false"]
     command += ["--visualizer"] if given["rviz"] == "true" else []

@@ -15,6 +15,7 @@ from rclpy.validate_namespace import validate_namespace
 
 from mm_ros.base.errors import MmRosError
 from mm_ros.base.files import read_yaml
+from mm_ros.body.plausible import LIMITS
 from mm_ros.tracking.sources import SOURCES
 
 T = TypeVar("T")
@@ -80,8 +81,8 @@ def _user(path: str, name: str, values: object) -> User:
         raise MmRosError(f"{path}, {name}: expected a whole number as seed, came '{seed}'")
     if source and source not in (*SOURCES, "none"):
         raise MmRosError(f"{path}, {name}: source '{source}' does not exist. Sources: {', '.join(SOURCES)}, none")
-    if not isinstance(place, list) or len(place) != 2 or not all(_is_number(v) for v in place):
-        raise MmRosError(f"{path}, {name}: expected [x, y] as place, came '{place}'")
+    if not isinstance(place, list) or len(place) != 2 or not all(_is_coordinate(v) for v in place):
+        raise MmRosError(f"{path}, {name}: expected [x, y] as place, at most 10 km from [0, 0], came '{place}'")
     for key in ("path", "database"):
         if values.get(key) and not Path(str(values[key])).exists():
             raise MmRosError(f"{path}, {name}: {key} {values[key]} does not exist")
@@ -93,8 +94,8 @@ def _shown(values: object) -> str:
     return ", ".join(map(str, values)) if isinstance(values, dict) else str(values)[:60]
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+def _is_coordinate(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= LIMITS["position"].high
 
 
 def in_processes(users: Sequence[T], per_process: int, cores: int = 1) -> list[list[T]]:

@@ -103,9 +103,9 @@ def test_while_modules_are_imported_it_is_one_line(way: str, tmp_path: Path):
 @pytest.mark.parametrize(("command", "words"), [("mm_ros", ["info", "none"]), ("path_control", [])])
 def test_while_python_starts_it_is_one_line(command: str, words: list[str], tmp_path: Path):
     (tmp_path / "sitecustomize.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
-    heard = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL), "timeout": WAIT_S}
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    done = subprocess.run([processes.installed_command(command), *words], env=environment, capture_output=True, text=True, **heard)
+    more = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL), "timeout": WAIT_S}
+    more["env"] = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([processes.installed_command(command), *words], capture_output=True, text=True, **more)
     assert (done.returncode, done.stderr) == (130, f"{LINE}\n")
 
 

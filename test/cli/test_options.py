@@ -130,9 +130,18 @@ def test_angles_of_a_robots_joints_are_degrees():
 
     from mm_ros.ros.nodes.robot_follower import parsed_angles
 
-    assert parsed_angles(t_pose("a=90, b=-45"), "x") == pytest.approx({"a": math.pi / 2, "b": -math.pi / 4})
-    with pytest.raises(MmRosError, match="expected 'joint=degrees', -360 to 360, came 'a=wide'"):
-        t_pose("a=wide")
+    angles = pytest.approx({"a": math.pi / 2, "b": -math.pi / 4})
+    assert parsed_angles(t_pose("a=90, b=-45"), "x") == angles
+    for wrong in ("a=wide", "a=nan", "a=361"):
+        with pytest.raises(MmRosError, match=f"expected 'joint=degrees', -360 to 360, came '{wrong}'"):
+            t_pose(wrong)
+
+    from mm_ros.ros import launching
+
+    launched = {a.name: a.default for a in launching.ARGUMENTS} | {"urdf_t_pose": "a=90, b=-45"}
+    assert parsed_angles(launching.overrides("robot_follower", launched)["urdf_t_pose"], "x") == angles
+    with pytest.raises(MmRosError, match="urdf_t_pose: expected 'joint=degrees'"):
+        launching.check(launched | {"urdf_t_pose": "a=wide"})
 
 
 def test_evaluate_takes_degrees_to_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -61,7 +61,7 @@ def test_every_option_is_a_parameter_of_its_node():
 
 
 def test_an_invalid_place_is_refused():
-    for text in ("here", "1", "1,2,3", "nan,0"):
+    for text in ("here", "1", "1,2,3", "nan,0", "1e300,0", "0,-10001"):
         with pytest.raises(MmRosError, match="expected x,y"):
             up.overrides("tracker_bridge", parsed("--place", text))
 

@@ -149,7 +149,7 @@ def test_a_picture_of_another_shape_is_refused_with_its_shape():
 
 def test_missing_networks_are_a_sentence(monkeypatch, tmp_path):
     monkeypatch.setenv("MM_ROS_CACHE", str(tmp_path))
-    with pytest.raises(MmRosError, match="mm_ros pose-setup"):
+    with pytest.raises(MmRosError, match="mm_ros setup pose"):
         load_networks()
 
 
@@ -329,5 +329,5 @@ def test_the_node_without_networks_says_how_to_get_them(tmp_path, monkeypatch):
     monkeypatch.setenv("MM_ROS_CACHE", str(tmp_path))
     with NodeProcess("pose_estimator", "blind", tmp_path / "log") as process:
         assert process.process.wait(PATIENCE_S) == 2
-    assert "mm_ros pose-setup" in process.said()
+    assert "mm_ros setup pose" in process.said()
     assert "Traceback" not in process.said()

@@ -32,6 +32,7 @@ def test_a_file_names_each_users_source_database_and_place(tmp_path):
         ("anna: {source: magic}", "source 'magic' does not exist"),
         ("anna: {place: [1]}", r"expected \[x, y\] as place"),
         ("anna: {place: [.nan, 0]}", r"expected \[x, y\] as place"),
+        ("anna: {place: [0, 10001]}", "at most 10 km"),
         ("anna: {seed: one}", "whole number as seed"),
         ("anna: {database: /nowhere/x.mmdb}", "database /nowhere/x.mmdb does not exist"),
     ],

@@ -38,9 +38,11 @@ def model_paths() -> tuple[Path, Path]:
     folder = models_folder()
     for name, digest in FILES.items():
         if not (folder / name).is_file():
-            raise MmRosError(f"the pose estimator's networks are not in {folder}. `mm_ros pose-setup` fetches them.")
+            raise MmRosError(
+                f"the pose estimator's networks are not in {folder}. They are fetched by: {setup_command('pose')}"
+            )
         if digest_of(folder / name) != digest:
-            raise MmRosError(f"{folder / name} has a wrong SHA-256. Remove it and run `mm_ros pose-setup`.")
+            raise MmRosError(f"{folder / name} has a wrong SHA-256. Remove it and run: {setup_command('pose')}")
     return folder / DETECTOR, folder / LANDMARKS
 
 
