@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from mm_ros.base.errors import MmRosError
+from mm_ros.base.files import read_yaml
 from mm_ros.body.plausible import LIMITS
 from mm_ros.cli.arguments import add_database, add_number, avatar
 from mm_ros.robot.load import t_pose_in_radians
@@ -109,8 +110,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from mm_ros.base.renamed import refuse_renamed_in
     from mm_ros.ros.reach import settle_reach
 
+    if args.config:
+        refuse_renamed_in(read_yaml(args.config))
     settle_reach(args.discovery)
     if args.avatars is not None or args.users is not None:
         return _run_several(args)

@@ -72,7 +72,7 @@ class LiveSettings:
 
     def __init__(self, node: Node, types: Sequence[type[Settings]], on_change: Callable[[], None]) -> None:
         for name, given in overrides(node).items():
-            refuse_renamed(node.get_name(), name, given.value)
+            refuse_renamed(node.get_name(), name, given.value, for_all_nodes=True)
         self._node_name = node.get_name()
         self._types = tuple(types)
         self._on_change = on_change

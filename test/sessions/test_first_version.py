@@ -203,12 +203,86 @@ def test_the_matcher_with_a_users_file_of_then_ends_with_the_sentence(tmp_path):
 def test_the_table_has_only_names_that_are_gone_and_names_that_are_there():
     from mm_ros.ros import graph
 
+    def known(node):
+        return {k for kind in graph.node(node).settings_types() for k in kind.defaults()}
+
     for (node, former), name in renamed.PARAMETERS.items():
-        known = {k for kind in graph.node(node).settings_types() for k in kind.defaults()}
-        assert former not in known and name in known
+        owner, _, present = name.rpartition(".")
+        assert former not in known(node) and present in known(owner or node)
     for node, parameter, value in renamed.VALUES:
         spec = next(k.specs()[parameter] for k in graph.node(node).settings_types() if parameter in k.specs())
         assert value not in spec.choices
+
+
+PARAMETERS = [
+    (key.removeprefix("/**/"), name, value)
+    for key, section in yaml.safe_load((OLD / "avatar.yaml").read_text()).items()
+    for name, value in section["ros__parameters"].items()
+]
+
+
+@pytest.mark.parametrize(("node", "name", "value"), PARAMETERS, ids=[f"{n}.{p}" for n, p, _ in PARAMETERS])
+def test_a_parameter_of_then_is_set_or_refused_with_its_present_name(node, name, value):
+    from mm_ros.ros import graph
+
+    types = (*graph.node(node).settings_types(), graph.FrameSettings)
+    owner = next((kind for kind in types if name in kind.specs()), None)
+    if owner is None or (name, value) == ("engine", "tree"):
+        with pytest.raises(MmRosError, match=r"is now (named|written)"):
+            renamed.refuse_renamed(node, name, value)
+        return
+    renamed.refuse_renamed(node, name, value)
+    owner().with_values(**{name: tuple(value) if isinstance(value, list) else value})
+
+
+MOVED = "pose_postprocessor: the parameter 'urdf' is now named 'robot_follower.urdf'"
+
+
+def test_a_parameter_of_another_node_now_is_refused_by_up(tmp_path, monkeypatch, capsys):
+    from mm_ros.cli import up
+
+    with pytest.raises(MmRosError, match=MOVED):
+        up.parameters("pose_postprocessor", ["pose_postprocessor.urdf=robot.urdf"])
+    node = pytest.importorskip("mm_ros.ros.node", reason="no ROS here")
+    monkeypatch.setattr(node, "keep_running", lambda *_: 0)
+    file = file_of(tmp_path, "/**/pose_postprocessor", urdf="robot.urdf")
+    assert cli.main(["up", "--trackers", "none", "--config", str(file)]) == 2
+    assert MOVED in capsys.readouterr().err
+
+
+def test_a_parameter_of_another_node_now_is_refused_by_a_launch(tmp_path):
+    launching = pytest.importorskip("mm_ros.ros.launching", reason="no ROS here")
+    file = file_of(tmp_path, "/**/pose_postprocessor", urdf="robot.urdf")
+    given = {a.name: a.default for a in launching.ARGUMENTS}
+    with pytest.raises(MmRosError, match=MOVED):
+        launching.check(given | {"config": str(file)})
+    launching.check(given | {"config": str(file_of(tmp_path, "/**", urdf="robot.urdf"))})
+
+
+@pytest.mark.parametrize("way", ["--params-file", "-p"])
+def test_a_node_refuses_a_parameter_of_another_node_now(way, tmp_path):
+    pytest.importorskip("rclpy", reason="no ROS here")
+    file = file_of(tmp_path, "/**/pose_postprocessor", urdf="robot.urdf")
+    given = [way, str(file) if way == "--params-file" else "urdf:=robot.urdf"]
+    command = [sys.executable, "-m", "mm_ros.ros.nodes", "pose_postprocessor", "--ros-args", *given]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=dict(os.environ))
+    assert done.returncode == 2 and MOVED in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_node_starts_with_such_a_name_for_all_nodes(tmp_path):
+    rclpy = pytest.importorskip("rclpy", reason="no ROS here")
+    from mm_ros.ros import graph
+    from mm_ros.ros.parameters import LiveSettings
+
+    context = rclpy.context.Context()
+    file = file_of(tmp_path, "/**", urdf="robot.urdf")
+    rclpy.init(args=["--ros-args", "--params-file", str(file)], context=context)
+    node = rclpy.create_node("pose_postprocessor", context=context)
+    try:
+        assert LiveSettings(node, graph.node("pose_postprocessor").settings_types(), lambda: None).current
+    finally:
+        node.destroy_node()
+        rclpy.try_shutdown(context=context)
 
 
 # ---- a definition that changes

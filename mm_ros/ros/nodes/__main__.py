@@ -9,6 +9,7 @@ configure_bytecode()
 from mm_ros.base.ending import exit_by_code  # noqa: E402
 from mm_ros.base.errors import MmRosError  # noqa: E402
 from mm_ros.base.process import end_with_parent  # noqa: E402
+from mm_ros.base.renamed import refuse_renamed_arguments  # noqa: E402
 from mm_ros.ros import graph  # noqa: E402
 from mm_ros.ros.node import keep_running  # noqa: E402
 
@@ -16,7 +17,9 @@ from mm_ros.ros.node import keep_running  # noqa: E402
 def main(words: list[str]) -> int:
     end_with_parent()
     try:
-        made = graph.node(words[1] if len(words) > 1 else "").node_class()
+        name = words[1] if len(words) > 1 else ""
+        made = graph.node(name).node_class()
+        refuse_renamed_arguments(name, words)
         made.preload()
         return keep_running([[made]], words)
     except MmRosError as error:
