@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from mm_ros.body import messages
+from mm_ros.body.messages import avatar_pose_from as avatar_pose_from_bag
 from mm_ros.body.messages import calibration_from as calibration_from_bag
 from mm_ros.body.messages import landmarks_from as landmarks_from_bag
 from mm_ros.body.messages import skeleton_from as skeleton_from_bag
 from mm_ros.body.messages import stamp_from as time_ns
 from mm_ros.body.messages import trackers_from as trackers_from_bag
 from mm_ros.body.skeleton import Skeleton
-from mm_ros.body.types import AvatarPose
 from mm_ros.sessions.definitions import typestore
-from mm_ros.sessions.versions import engine_today
 
-__all__ = ["calibration_from_bag", "landmarks_from_bag", "skeleton_from_bag", "time_ns", "trackers_from_bag"]
+__all__ = [
+    "avatar_pose_from_bag", "calibration_from_bag", "landmarks_from_bag", "skeleton_from_bag", "time_ns",
+    "trackers_from_bag",
+]  # fmt: skip
 _ENCODER = messages.Encoder(
     lambda name: typestore().types[name],
     lambda values: np.ascontiguousarray(values, np.float32).ravel(),
@@ -32,8 +33,3 @@ calibration_to_bag = _ENCODER.calibration
 
 def skeleton_to_bag(skeleton: Skeleton, stamp_ns: int, name: str = "truth") -> Any:
     return _ENCODER.skeleton(skeleton, stamp_ns, name)
-
-
-def avatar_pose_from_bag(msg: Any) -> AvatarPose:
-    out = messages.avatar_pose_from(msg)
-    return replace(out, engine=engine_today(out.engine))

@@ -26,11 +26,6 @@ class Former:
     """Present values of fields that are new or have another meaning now."""
 
 
-def engine_today(name: str) -> str:
-    """Return the present name of the matching engine that a recorded AvatarPose states as `name`."""
-    return "search" if name == "motion_matching" else name
-
-
 def _calibration_3(message: Any) -> dict[str, Any]:
     """Return default uncertainties for a calibration older than version 3, which states none."""
     return {"head_height_sigma": 0.0, "floor_sigma": 0.0, "arm_span_sigma": 0.0, "note": ""}
@@ -47,6 +42,11 @@ def _match_2(message: Any) -> dict[str, Any]:
         "weights": np.zeros(0, np.float32),
         "runner_up_clips": [],
     }
+
+
+def _avatar_pose_3(message: Any) -> dict[str, Any]:
+    """Return no feet, and the present name of the engine that version 1 named `motion_matching`."""
+    return _no_feet(message) | {"engine": "search" if message.engine == "motion_matching" else message.engine}
 
 
 def _no_feet(message: Any) -> dict[str, Any]:
@@ -163,7 +163,7 @@ bool[2] contacts
 bool[2] locked
 bool stale
 """,
-        _no_feet,
+        _avatar_pose_3,
     ),
     Former(
         3,
