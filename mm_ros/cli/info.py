@@ -1,4 +1,4 @@
-"""`mm_ros info`: print the contents of BVH files, a database, a session or a model."""
+"""`mm_ros info`: print the contents of BVH files, a database, a session, a model or a calibration."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from mm_ros.sessions.paths import is_session
 if TYPE_CHECKING:
     from mm_ros.motion.features import FeatureLayout
 
-HELP = "show the contents of a BVH file, database, session or model"
+HELP = "show the contents of a BVH file, database, session, model or calibration"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "examples:\n  mm_ros info walks/\n  mm_ros info mine.mmdb --plot mine.png"
-    parser.add_argument("path", type=Path, help="BVH file, folder or archive; .mmdb, session or .onnx")
+    parser.add_argument("path", type=Path, help="BVH file, folder or archive; .mmdb, session, .onnx or user.yaml")
     parser.add_argument("--plot", type=picture_file, metavar="FILE", help="also draw the velocities of the motion")
     add_json(parser)
 
@@ -31,7 +31,9 @@ def run(args: argparse.Namespace) -> int:
     kind = kind_of(args.path)
     if args.plot is not None and kind not in ("database", "motion"):
         raise MmRosError(f"--plot draws the velocities of motion files and databases; {args.path} is a {kind}")
-    show = {"database": _database, "session": _session, "model": _model, "motion": _motion}[kind]
+    show = {
+        "database": _database, "session": _session, "model": _model, "calibration": _calibration, "motion": _motion
+    }[kind]  # fmt: skip
     try:
         result = show(args)
     except (TypeError, LookupError, AttributeError, ArithmeticError, ValueError) as error:
@@ -56,6 +58,8 @@ def kind_of(path: Path) -> str:
         with path.open("rb") as handle:
             if handle.read(len(MAGIC)) == MAGIC or path.suffix == SUFFIX:
                 return "database"
+        if path.suffix in (".yaml", ".yml"):
+            return "calibration"
     return "motion"
 
 
@@ -78,12 +82,13 @@ def _motion(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _database(args: argparse.Namespace) -> dict[str, Any]:
-    from mm_ros.motion.files import read_database
+    from mm_ros.motion.files import file_version, read_database
     from mm_ros.motion.summary import coverage, doubts, of_database
 
     database = read_database(args.path)
     feet = database.provenance.get("feet", {})
     rows: list[tuple[str, Any]] = [
+        ("file version", file_version(args.path)),
         ("frames", len(database)), ("rate, Hz", database.rate), ("megabytes", args.path.stat().st_size / 1e6),
         ("skeleton", f"{database.skeleton.hash:016x}"), ("leg, m", round(database.skeleton.leg_length, 3)),
         ("head joint, m", round(database.skeleton.head_height, 3)), ("features", database.layout.size),
@@ -106,9 +111,10 @@ def _database(args: argparse.Namespace) -> dict[str, Any]:
 
 def _weights(layout: FeatureLayout) -> list[tuple[str, Any]]:
     """Return the feature weights that differ from the built-in weights; all benchmarks use the built-in weights."""
-    from mm_ros.motion.features import default_layout
+    from mm_ros.motion.features import default_layout, steered_layout
 
-    usual = {f.name: f.weight for f in default_layout().features}
+    same = [built_in for built_in in (default_layout(), steered_layout()) if built_in.hash == layout.hash]
+    usual = {f.name: f.weight for f in (same or [default_layout()])[0].features}
     words = {name: f"{weight:g}" for name, weight in usual.items()}
     rows = [
         (f"weight {f.name}", f"{f.weight:g} (built-in: {words.get(f.name, 'no such feature')})")
@@ -177,4 +183,26 @@ def _model(args: argparse.Namespace) -> dict[str, Any]:
     rows += [(f"output {o.name}", f"{o.type} {o.shape}") for o in model.get_outputs()]
     meta = model.get_modelmeta().custom_metadata_map
     rows += [(k, v if len(v) < 100 or k == "credit" else v[:97] + "…") for k, v in sorted(meta.items())]
+    return _show(str(args.path), rows)
+
+
+def _calibration(args: argparse.Namespace) -> dict[str, Any]:
+    from mm_ros.tracking.files import VERSION, read_calibration
+
+    calibration = read_calibration("", args.path)  # reads only files of the version VERSION
+    assert calibration is not None
+    rows: list[tuple[str, Any]] = [
+        ("user", printable(calibration.user)), ("file version", VERSION),
+        ("calibrated", "yes" if calibration.calibrated else "no"), ("posture", printable(calibration.posture)),
+    ]  # fmt: skip
+    for words, name, sigma_name in (
+        ("head height, m", "head_height", "head_height_sigma"),
+        ("floor height, m", "floor_height", "floor_sigma"),
+        ("arm span, m", "arm_span", "arm_span_sigma"),
+    ):
+        value, sigma = getattr(calibration, name), getattr(calibration, sigma_name)
+        rows.append((words, f"{value:.3f} ± {sigma:.3f}" if sigma else round(value, 3)))
+    rows.append(("body trackers", printable(", ".join(calibration.mountings)) or "none"))
+    if calibration.note:
+        rows.append(("note", printable(calibration.note)))
     return _show(str(args.path), rows)

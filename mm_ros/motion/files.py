@@ -89,6 +89,12 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"provenance: {type(value).__name__} cannot be written: {value!r}")
 
 
+def file_version(path: Path) -> int:
+    """Return the version of the format of a database file."""
+    with open_regular(path) as handle:
+        return int(_HEAD.unpack(handle.read(_HEAD.size))[1])
+
+
 def _header(path: Path) -> tuple[dict[str, Any], int, int]:
     """Return the header of a file, the byte at which the arrays begin, and the checksum of the header."""
     try:

@@ -9,12 +9,16 @@ import pytest
 from bvh_dialects import DIALECTS, walks
 from toys import toy_database
 
+from mm_ros.body.types import Calibration
+from mm_ros.cli import info
 from mm_ros.cli.main import main
+from mm_ros.motion import files
 from mm_ros.motion.bvh.reader import write_bvh
-from mm_ros.motion.features import FeatureLayout
+from mm_ros.motion.features import FeatureLayout, steered_layout
 from mm_ros.motion.files import write_database
 from mm_ros.motion.importing.export import to_bvh
 from mm_ros.motion.summary import heat, heat_text, of_clips
+from mm_ros.tracking.files import write_calibration
 
 
 @pytest.fixture
@@ -69,6 +73,34 @@ def test_info_shows_the_weights_that_differ_from_the_built_in_ones(tmp_path: Pat
     assert said["flat"]["weight trajectory_direction"] == "1 (built-in: 4)"
     assert "weight hips_velocity" not in said["flat"]
     assert "1 (built-in: 6)" in capsys.readouterr().out
+
+
+def test_info_compares_weights_with_the_built_in_layout_of_the_same_features():
+    said = []
+    for weight in (1.0, 2.0):
+        layout = steered_layout()
+        layout = FeatureLayout((*layout.features[:-1], replace(layout.features[-1], weight=weight)))
+        said.append(dict(info._weights(layout)))
+    assert said == [{"weights": "built-in"}, {"weight trajectory_velocity": "2 (built-in: 1)"}]
+
+
+def test_info_prints_the_version_of_a_database(tmp_path: Path):
+    write_database(toy_database(2.0), tmp_path / "toy.mmdb")
+    assert main(["info", str(tmp_path / "toy.mmdb"), "--json", str(tmp_path / "i.json")]) == 0
+    assert json.loads((tmp_path / "i.json").read_text())["file version"] == files.VERSION
+
+
+def test_info_prints_a_calibration(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    file = tmp_path / "anna.yaml"
+    write_calibration(Calibration(user="anna", calibrated=True, head_height=1.67, head_height_sigma=0.01), file)
+    assert main(["info", str(file), "--json", str(tmp_path / "i.json")]) == 0
+    said = json.loads((tmp_path / "i.json").read_text())
+    assert (said["kind"], said["user"], said["file version"], said["calibrated"]) == ("calibration", "anna", 1, "yes")
+    assert (said["head height, m"], said["arm span, m"]) == ("1.670 ± 0.010", 0.0)
+    assert "anna" in capsys.readouterr().out
+    file.write_text(file.read_text().replace("version: 1", "version: 7"))
+    assert main(["info", str(file)]) == 2
+    assert "expected a calibration of version 1, came 7" in capsys.readouterr().err
 
 
 def test_nothing_is_overwritten_silently(folder: Path, capsys: pytest.CaptureFixture[str]):

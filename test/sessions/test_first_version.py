@@ -101,6 +101,12 @@ def test_info_names_the_version(old, capsys):
     assert f"1 (current: {bag_versions.VERSION}" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("name", ["tiny.mmdb", "anna.yaml"])
+def test_info_names_the_version_of_a_database_and_a_calibration(name, capsys):
+    assert cli.main(["info", str(OLD / name)]) == 0
+    assert ["file", "version", "1"] in [line.split() for line in capsys.readouterr().out.splitlines()]
+
+
 @pytest.mark.parametrize("name", [*STORAGES, "outputs"])
 def test_a_session_is_evaluated_on_a_database_of_then(name, tmp_path):
     import json
