@@ -4,6 +4,7 @@ import argparse
 import os
 import shutil
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from mm_ros.base.cache import TAG, cache_root, is_ours
@@ -14,11 +15,12 @@ HELP = "remove the cache (compiled kernels, default database, networks of the po
 EPILOG = """example: mm_ros clean --dry-run
 
 The command keeps these folders, which hold your data or belong to other programs too, and lists those that exist:
-  ~/.config/mm_ros       body measures of users (mm_ros calibrate)
-  ~/.local/state/mm_ros  body measures of users, measured without a request
-  ~/.ros/log             log files of ROS processes
+  ~/.config/mm_ros/users    body measures of users (mm_ros calibrate)
+  ~/.config/mm_ros/headset  certificates, private keys and token of the headset page
+  ~/.local/state/mm_ros     body measures of users, measured without a request
+  ~/.ros/log                log files of ROS processes
   ~/.cache/Microsoft/DeveloperTools/.onnxruntime
-                         device identifier, written by onnxruntime under earlier versions of mm_ros
+                            device identifier, written by onnxruntime under earlier versions of mm_ros
 Recordings, databases, networks and films exist only at the paths that you gave."""
 
 
@@ -56,16 +58,21 @@ def _remove_cache(dry_run: bool) -> None:
 def kept() -> list[tuple[Path, str]]:
     """Return the folders outside the cache folder in which mm_ros may have stored files, each with a description."""
     from mm_ros.tracking.files import state_folder, users_folder
+    from mm_ros.web.headset import certificates
 
     home = Path(os.environ.get("HOME", "/nonexistent"))
     ros_logs = Path(os.environ.get("ROS_LOG_DIR") or Path(os.environ.get("ROS_HOME") or home / ".ros") / "log")
     caches = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
-    try:
-        users = [(users_folder(), "body measures of users"), (state_folder(), "automatic measurements of users")]
-    except MmRosError:
-        users = []
+    own = []
+    for folder, what in (
+        (users_folder, "body measures of users"),
+        (state_folder, "automatic measurements of users"),
+        (certificates.folder, "certificates, private keys and token of the headset page"),
+    ):
+        with suppress(MmRosError):  # without a home folder, only folders that a variable names can exist
+            own.append((folder(), what))
     places = [
-        *users,
+        *own,
         (ros_logs, "log files of ROS, including other packages"),
         (caches / "Microsoft" / "DeveloperTools" / ".onnxruntime", "device identifier, written by onnxruntime"),
     ]

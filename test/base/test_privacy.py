@@ -65,7 +65,10 @@ def test_without_the_switch_a_session_leaves_an_identifier(tmp_path: Path):
 
 
 def test_clean_lists_what_it_keeps_and_how_to_remove_it(tmp_path: Path):
-    folders = [".config/mm_ros/users", ".ros/log", ".cache/Microsoft/DeveloperTools/.onnxruntime"]
+    folders = [
+        ".config/mm_ros/users", ".config/mm_ros/headset", ".local/state/mm_ros/users", ".ros/log",
+        ".cache/Microsoft/DeveloperTools/.onnxruntime",
+    ]  # fmt: skip
     for folder in folders:
         (tmp_path / folder).mkdir(parents=True)
     command = [sys.executable, "-m", "mm_ros", "clean"]
@@ -77,7 +80,7 @@ def test_clean_lists_what_it_keeps_and_how_to_remove_it(tmp_path: Path):
     assert len(commands) == len(folders), done.stdout + done.stderr
     assert not [folder for folder in folders if (tmp_path / folder).exists()]
     help_text = subprocess.run([*command, "--help"], env=environment(tmp_path), capture_output=True, text=True).stdout
-    assert all(name in help_text for name in ("~/.ros/log", ".onnxruntime", "~/.config/mm_ros"))
+    assert all(name in help_text for name in ("~/.ros/log", ".onnxruntime", *(f"~/{name}" for name in folders[:2])))
 
 
 class Side:
