@@ -1,13 +1,16 @@
 """Links in README, docs and benchmarks lead somewhere, and their commands exist."""
 
+import os
 import re
 import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from mm_ros.cli import main as cli
 from mm_ros.ros import launching
+from mm_ros.ros.rviz import MARKERS
 
 TOP = Path(__file__).resolve().parents[2]
 PAGES = [TOP / "README.md", *(p for folder in ("docs", "benchmarks") for p in sorted((TOP / folder).glob("*.md")))]
@@ -102,13 +105,14 @@ ABSENT = {
     r"\bDESIGN\b|\bEDGES\.md\b": "a text that is not in the repository",
     r"\bissue \d|(?<![\w/&;\"'{])#\d+\b(?!\w)": "a number of an issue",
     r"\.\./shared": "a folder beside the repository",
-    r"git clone …": "an address that is none",
+    r"git clone [<…]": "an address that is none",
 }
 
 
 @pytest.mark.parametrize(("pattern", "what"), ABSENT.items(), ids=list(ABSENT.values()))
 def test_nothing_is_cited_that_is_not_in_the_repository(pattern, what):
-    sources = [*PAGES, *(p for p in sorted((TOP / "mm_ros").rglob("*.py")) if p.name != "shared_data.py")]
+    code = [p for p in sorted((TOP / "mm_ros").rglob("*.py")) if p.name != "shared_data.py"]
+    sources = [TOP / "CONTRIBUTING.md", *PAGES, *code]
     found = [
         f"{path.name}: {line.strip()}"
         for path in sources
@@ -116,6 +120,26 @@ def test_nothing_is_cited_that_is_not_in_the_repository(pattern, what):
         if re.search(pattern, re.sub(r"\]\([^)]*\)|font:[^;]*|(?:background|color|solid|border)[: ]*#\w+", "", line))
     ]
     assert not found, what
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/install.md"])
+def test_the_line_that_puts_the_checkout_into_a_workspace_works_as_it_is_printed(page, tmp_path):
+    line = next(line for line in inside_fences((TOP / page).read_text()) if "ws/src" in line)
+    environment = {**os.environ, "HOME": str(tmp_path)}
+    command = ["sh", "-c", f"{line} && pwd"]
+    done = subprocess.run(command, cwd=TOP, env=environment, capture_output=True, text=True)
+    assert done.stdout == f"{tmp_path}/ws\n", done.stderr
+    assert (tmp_path / "ws/src/mm_ros/package.xml").samefile(TOP / "package.xml")
+
+
+def test_the_table_of_rvizs_displays_has_every_display_and_namespace():
+    row = r"^\| ([\w ]+) \| (on|off) \| `(markers[^`]*)` \| (.*) \|$"
+    rows = re.findall(row, (TOP / "docs/graph.md").read_text(), re.M)
+    assert [(title, topic, shown == "on") for title, shown, topic, _ in rows] == [
+        (m.title, m.topic, m.shown) for m in MARKERS
+    ]
+    for (_, _, _, text), display in zip(rows, MARKERS, strict=True):
+        assert {f"`{name}`" for name in display.namespaces} <= set(re.findall(r"`[^`]+`", text)), display.title
 
 
 def test_readme_sends_users_of_a_gamepad_or_a_path_to_a_page_about_them():
