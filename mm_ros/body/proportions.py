@@ -56,6 +56,9 @@ class Range(NamedTuple):
     def holds(self, value: float) -> bool:
         return self.low - ROUNDING <= value <= self.high + ROUNDING
 
+    def outside(self, value: float) -> float:
+        return max(self.low - value, value - self.high, 0.0)
+
 
 # Lowest, usual and highest lengths, divided by the leg length. The range of the head height covers skeletons of eight
 # motion-capture studios. Arm and shoulders: mean of women and men (de Leva 1996), ± 6 % (arm) and ± 25 % (shoulders).
@@ -77,6 +80,13 @@ PLAUSIBLE = (
 _LEGS = ((LEFT_LOWER_LEG, LEFT_FOOT), (RIGHT_LOWER_LEG, RIGHT_FOOT))
 _ARMS = ((LEFT_LOWER_ARM, LEFT_HAND), (RIGHT_LOWER_ARM, RIGHT_HAND))
 _TRUNK = tuple(j for j in TRUNK_BONES if j not in (LEFT_UPPER_ARM, RIGHT_UPPER_ARM))
+
+
+class Correction(NamedTuple):
+    """A description of a correction, and by which share the corrected body part was outside the range of people."""
+
+    why: str
+    outside: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -137,11 +147,11 @@ def unusual(skeleton: Skeleton) -> list[str]:
     ]
 
 
-def corrected(skeleton: Skeleton) -> tuple[Skeleton, list[str]]:
+def corrected(skeleton: Skeleton) -> tuple[Skeleton, list[Correction]]:
     """Move joints at implausible positions to positions that people have. Return the corrected skeleton and a
     description of each correction. The directions of bones do not change, so that joint rotations keep their meaning.
     Skeletons of children, who have other proportions, and skeletons that are not human are returned unchanged."""
-    notes: list[str] = []
+    notes: list[Correction] = []
     if implausible(skeleton) or not proportions_of(skeleton).adult:
         return skeleton, notes
     out = skeleton
@@ -150,7 +160,7 @@ def corrected(skeleton: Skeleton) -> tuple[Skeleton, list[str]]:
     return out, notes
 
 
-def _with_thorax(skeleton: Skeleton, notes: list[str]) -> Skeleton:
+def _with_thorax(skeleton: Skeleton, notes: list[Correction]) -> Skeleton:
     """Add the bone between chest and neck if it is missing. BVH files of CMU lack the bone between chest and neck, so
     that neck and shoulders are 11 cm too low. The added bone gets the length of the next lower bone; in the original
     skeletons of CMU, both lengths agree within 2 %."""
@@ -161,11 +171,12 @@ def _with_thorax(skeleton: Skeleton, notes: list[str]) -> Skeleton:
         return skeleton
     offsets = skeleton.offsets.copy()
     offsets[upper] = bone
-    notes.append(f"a bone of {np.linalg.norm(bone):.2f} m is added from chest to neck and shoulders: it had length 0")
+    why = f"a bone of {np.linalg.norm(bone):.2f} m is added from chest to neck and shoulders: it had length 0"
+    notes.append(Correction(why))
     return skeleton.with_offsets(offsets)
 
 
-def _with_leg(skeleton: Skeleton, notes: list[str]) -> Skeleton:
+def _with_leg(skeleton: Skeleton, notes: list[Correction]) -> Skeleton:
     now = proportions_of(skeleton)
     by_head, by_arm = (now.head - 1) / (HEAD_OVER_LEG.usual - 1), now.arm / ARM_OVER_LEG.usual
     if by_head <= 0:
@@ -180,11 +191,12 @@ def _with_leg(skeleton: Skeleton, notes: list[str]) -> Skeleton:
     for bone in (b for side in _LEGS for b in side):
         offsets[bone] *= np.float32(factor)
     offsets[HIPS, 2] += np.float32(length - now.leg)
-    notes.append(f"the legs are changed from {now.leg:.2f} to {length:.2f} m: head and arms belong to such legs")
+    why = f"the legs are changed from {now.leg:.2f} to {length:.2f} m: head and arms belong to such legs"
+    notes.append(Correction(why, abs(math.log(factor))))
     return skeleton.with_offsets(offsets)
 
 
-def _with_head(skeleton: Skeleton, notes: list[str]) -> Skeleton:
+def _with_head(skeleton: Skeleton, notes: list[Correction]) -> Skeleton:
     now, p = proportions_of(skeleton), skeleton.rest_positions().astype(np.float64)
     if HEAD_OVER_LEG.low <= now.head <= HEAD_OVER_LEG.high:
         return skeleton
@@ -194,25 +206,26 @@ def _with_head(skeleton: Skeleton, notes: list[str]) -> Skeleton:
         return skeleton
     offsets = skeleton.offsets.copy()
     offsets[list(_TRUNK)] *= np.float32(factor)
-    notes.append(
+    why = (
         f"trunk and neck are changed by {factor - 1:+.0%}: the head joint was at {now.head:.2f} leg lengths, people "
         f"have {HEAD_OVER_LEG.low:g} to {HEAD_OVER_LEG.high:g}"
     )
+    notes.append(Correction(why, HEAD_OVER_LEG.outside(now.head) / now.head))
     return skeleton.with_offsets(offsets)
 
 
-def _with_arms(skeleton: Skeleton, notes: list[str]) -> Skeleton:
+def _with_arms(skeleton: Skeleton, notes: list[Correction]) -> Skeleton:
     bones = tuple(b for arm in _ARMS for b in arm)
     return _with_length(skeleton, notes, "arms", bones, ARM_OVER_LEG, lambda now: now.arm)
 
 
-def _with_shoulders(skeleton: Skeleton, notes: list[str]) -> Skeleton:
+def _with_shoulders(skeleton: Skeleton, notes: list[Correction]) -> Skeleton:
     bones = (LEFT_SHOULDER, LEFT_UPPER_ARM, RIGHT_SHOULDER, RIGHT_UPPER_ARM)
     return _with_length(skeleton, notes, "shoulders", bones, SHOULDERS_OVER_LEG, lambda now: now.shoulders, (1,))
 
 
 def _with_length(
-    skeleton: Skeleton, notes: list[str], what: str, bones: tuple[int, ...], people: Range,
+    skeleton: Skeleton, notes: list[Correction], what: str, bones: tuple[int, ...], people: Range,
     measure: Callable[[Proportions], float], axes: tuple[int, ...] = (0, 1, 2),
 ) -> Skeleton:  # fmt: skip
     value = measure(proportions_of(skeleton))
@@ -221,8 +234,9 @@ def _with_length(
     offsets = skeleton.offsets.copy()
     for axis in axes:
         offsets[list(bones), axis] *= np.float32(people.usual / value)
-    notes.append(
+    why = (
         f"{what} are changed by {people.usual / value - 1:+.0%}: they had {value:.2f} leg lengths, people have "
         f"{people.low:g} to {people.high:g}"
     )
+    notes.append(Correction(why, people.outside(value) / value))
     return skeleton.with_offsets(offsets)

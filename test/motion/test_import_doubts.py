@@ -1,5 +1,6 @@
 """Imports with wrong or ambiguous rates, units, names and skeletons."""
 
+import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -8,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from animals import NAMINGS, quadruped
-from bvh_dialects import DIALECTS, SPINE_LAFAN, SPINE_XSENS, names_of, walk, walks
+from bvh_dialects import DIALECTS, LIMBS_LAFAN, SPINE_LAFAN, SPINE_XSENS, names_of, walk, walks
 
 from mm_ros.base.errors import MmRosError
 from mm_ros.base.workers import mapped
@@ -40,6 +41,14 @@ def at_100_hz(name: str) -> Bvh:
     from mm_ros.motion.cleaning.clips import resample
 
     return to_bvh(resample(clip, 100.0), DIALECTS["Xsens"])
+
+
+def reported(folder: Path, bvh: Bvh) -> dict[str, dict]:
+    """Return the assumptions about a file from the JSON of `mm_ros import`, by what they are about."""
+    write_bvh(bvh, folder / "walk_01.bvh")
+    assert main(["import", str(folder / "walk_01.bvh"), "--json", str(folder / "report.json")]) == 0
+    (actor,) = json.loads((folder / "report.json").read_text())["actors"]
+    return {a["what"]: a for a in actor["assumptions"]}
 
 
 # --- rates -----------------------------------------------------------------------------------------------------------
@@ -123,6 +132,7 @@ def deadly_convert(item):
 load._look, load._convert = deadly_look, deadly_convert
 if __name__ == "__main__":
     from mm_ros.cli.main import main
+from mm_ros.cli.training import read_clips
     sys.exit(main())
 """
 
@@ -184,6 +194,26 @@ def test_a_size_that_may_be_another_one_is_doubted(height_m: float, unit: str, t
     assert note.doubtful and f"{height_m / 1.72 * ADULT_LEG:.2f} m" in note.why
 
 
+CMU_NAMES = Dialect({**names_of(SPINE_LAFAN, (*LIMBS_LAFAN[:-1], "{S}ToeBase")), "chest": "LowerBack"})
+
+
+@pytest.mark.parametrize(
+    ("height_m", "names", "unit", "came", "doubtful"),
+    [
+        (0.9, CMU_NAMES, "inch", "inch / 0.45 (CMU)", True),
+        (0.9, DIALECTS["Xsens"], "inch / 0.45 (CMU)", "dm", True),
+        (1.72, CMU_NAMES, "inch / 0.45 (CMU)", "inch / 0.45 (CMU)", False),
+        (1.72, DIALECTS["Xsens"], "cm", "cm", False),
+    ],
+)
+def test_an_adult_who_may_be_a_child_is_doubted(
+    height_m: float, names: Dialect, unit: str, came: str, doubtful: bool, tmp_path: Path
+):
+    note = reported(tmp_path, to_bvh(walk(), replace(names, unit_to_m=METRES[unit] * 1.72 / height_m)))["unit"]
+    assert note["value"].startswith(f"{came} (") and note["doubtful"] is doubtful
+    assert (f"with {unit} it would be 0.43 m" in note["why"]) is doubtful
+
+
 def test_falls_decide_between_two_units(tmp_path: Path):
     """Legs of 43 units are a child of 0.9 m in cm, or 2.3 m in inches. Only one unit gives falls of 9.8 m/s²."""
     child = jumps(to_bvh(walks()["idle"], of_size(0.9 / 1.72, "cm")))
@@ -230,6 +260,13 @@ def test_a_head_that_is_levelled_far_is_a_doubt(tmp_path: Path):
         bvh.motion[:, at] += nod  # about the axis that points left
         note = assumed(imported(tmp_path, bvh), "head")
         assert note.doubtful is doubtful, note
+
+
+def test_a_head_that_is_pitched_too_far_to_be_levelled_is_a_doubt(tmp_path: Path):
+    bvh = to_bvh(walk(), DIALECTS["Xsens"])
+    bvh.motion[:, sum(len(c) for c in bvh.channels[: bvh.names.index("Head")])] += 70
+    note = reported(tmp_path, bvh)["head"]
+    assert note["doubtful"] and note["value"].startswith("pitched by +") and "not levelled" in note["value"]
 
 
 # --- names -----------------------------------------------------------------------------------------------------------
@@ -335,3 +372,23 @@ def test_a_person_with_a_tail_is_doubted(tmp_path: Path):
     )  # fmt: skip
     note = assumed(imported(tmp_path, tail), "species")
     assert note.doubtful and note.warning and "Tail01" in note.why
+
+
+def long_arms(leg_lengths: float, name: str = "walk 1.3") -> Bvh:
+    """Return a walk of somebody with arms of that many leg lengths; people have 0.65."""
+    bvh = to_bvh(walks()[name], DIALECTS["Xsens"])
+    offsets = bvh.offsets.copy()
+    offsets[["Elbow" in n or "Wrist" in n for n in bvh.names]] *= leg_lengths / 0.645
+    return replace(bvh, offsets=offsets)
+
+
+def test_arms_that_are_too_long_are_loud_and_their_correction_is_a_doubt(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    rows = reported(tmp_path, long_arms(0.92))
+    assert rows["species"]["doubtful"] and "arms 0.92 times as long" in rows["species"]["why"]
+    assert "WARNING: actor1: species" in capsys.readouterr().out
+    assert rows["proportions"]["doubtful"] and "arms are changed by -29%" in rows["proportions"]["why"]
+    rows = reported(tmp_path, long_arms(0.75))
+    assert "species" not in rows and "WARNING" not in capsys.readouterr().out
+    assert not rows["proportions"]["doubtful"] and "arms are changed by -14%" in rows["proportions"]["why"]

@@ -52,7 +52,7 @@ def test_the_bone_that_cmu_lacks_is_added_and_the_legs_stay():
     right, notes = corrected(wrong)
     assert proportions_of(wrong).head < 1.7
     assert HEAD_OVER_LEG.low <= proportions_of(right).head <= HEAD_OVER_LEG.high
-    assert "from chest to neck" in notes[0]
+    assert "from chest to neck" in notes[0].why
     np.testing.assert_array_equal(right.offsets[LEGS], wrong.offsets[LEGS])
 
 
@@ -60,13 +60,13 @@ def test_legs_that_fit_neither_head_nor_arms_are_corrected():
     offsets = changed(LEGS[1:], 1.3).offsets.copy()
     offsets[HIPS, 2] += 0.3 * 0.82
     right, notes = corrected(Skeleton(offsets).scaled(0.9))
-    assert right.leg_length == pytest.approx(0.9 * 0.82, rel=0.03) and "legs" in notes[0]
+    assert right.leg_length == pytest.approx(0.9 * 0.82, rel=0.03) and "legs" in notes[0].why
     assert right.head_height == pytest.approx(0.9 * default_skeleton().head_height, rel=0.02)
 
 
 def test_short_arms_are_corrected():
     right, notes = corrected(changed([LEFT_LOWER_ARM, LEFT_HAND, LEFT_LOWER_ARM + 4, LEFT_HAND + 4], 0.8))
-    assert proportions_of(right).arm == pytest.approx(0.65) and "arms" in notes[0]
+    assert proportions_of(right).arm == pytest.approx(0.65) and "arms" in notes[0].why
 
 
 def test_import_reports_the_correction_and_can_leave_it_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

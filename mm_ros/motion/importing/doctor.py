@@ -34,8 +34,13 @@ T_LIKE_DEG = 38.0  # maximum angle [°] of each limb from a T-pose in a posture 
 LEG_M = (0.34, 1.15)  # range of leg lengths (thigh and shin) of people with a height of 0.9 to 2.2 m
 USUAL_LEG_M = 0.85  # leg length [m] of an average adult
 CLEARLY = 2.0  # the unit of a file is doubtful if the costs of the two best units differ by less than this
+# The same for another unit in which the person is a child, because a child may be read as an adult. The difference is
+# up to 2.4 for a child of 0.9 m who is read as an adult (5.4 with CMU's joint names), and at least 6.5 for CMU's files.
+NO_CHILD, NO_CHILD_OF_CMU = 2.4, 5.7
 
+DOUBTFUL_CHANGE = 0.15  # A correction is doubtful if the body part is outside the range of people by a larger share.
 LEVELLED_DEG = 15.0  # the report calls a correction of the head's pitch by more than this doubtful
+LEVELLED_MOST_DEG = 50.0  # A larger pitch is not corrected, because it is probably an error of the file.
 MOSTLY = 0.6  # An animal's skeleton is assumed if the body is on hands and feet in more than this share of frames.
 
 
@@ -210,7 +215,10 @@ def _unit(bvh: Bvh, joints: JointMap, evidence: list[Evidence], given: Overrides
         notes.append(Assumption("unit", f"{metres:.4g} m", why, True))
         return metres
     cost, best = fitting[0]
-    others = [u for c, u in fitting[1:] if c < cost + CLEARLY]
+    no_child = NO_CHILD_OF_CMU if best.name == CMU_UNIT and joints.family.startswith("CMU") else NO_CHILD
+    others = [
+        u for c, u in fitting[1:] if c < cost + (no_child if leg * u.metres < ADULT_LEG_M[0] else CLEARLY)
+    ]
     length = leg * best.metres
     why = f"the leg is {length:.2f} m long in this unit"
     for u in others:
@@ -250,7 +258,7 @@ def _species(bvh: Bvh, joints: JointMap, evidence: list[Evidence], given: Overri
             f"{bvh.path}: this skeleton is a four-legged animal ({'; '.join(signs)}). Only people can be "
             "imported. A joint map (--map) overrides this check"
         )
-    if share > MOSTLY / 2 or words:
+    if signs:
         notes.append(Assumption("species", "a person", "; ".join(signs) + "; it may be an animal", True, True))
 
 
@@ -267,7 +275,7 @@ def _proportions(model: ActorModel, given: Overrides, notes: list[Assumption]) -
     for value, why in implausible(model.skeleton):
         notes.append(Assumption("proportions", f"{value:.2f}", why, True, True))
     skeleton, changes = (model.skeleton, []) if given.keep_proportions else corrected(model.skeleton)
-    notes += [Assumption("proportions", "corrected", why) for why in changes]
+    notes += [Assumption("proportions", "corrected", c.why, c.outside > DOUBTFUL_CHANGE) for c in changes]
     return replace(model, fitted=skeleton)
 
 
@@ -317,10 +325,14 @@ def _level_head(g: Array, joints: JointMap, evidence: list[Evidence], notes: lis
     mean = mean_rotations(np.sum([e.posture[head] for e in used], axis=0))
     up = rot.rotate(rot.multiply(mean, rot.inverse(g[head])), np.array([0.0, 0, 1]))
     pitch = float(np.arctan2(up[0], up[2]))
-    if abs(pitch) < np.radians(3) or abs(pitch) > np.radians(50):
+    if abs(pitch) < np.radians(3):
         return g
     degrees = float(np.degrees(pitch))
     why = f"mean of {count} upright frames"
+    if abs(degrees) > LEVELLED_MOST_DEG:
+        why += f"; only up to {LEVELLED_MOST_DEG:g}° is levelled"
+        notes.append(Assumption("head", f"pitched by {degrees:+.0f}°, not levelled", why, True))
+        return g
     notes.append(Assumption("head", f"levelled by {degrees:+.0f}°", why, abs(degrees) > LEVELLED_DEG))
     out = g.copy()
     out[head] = rot.multiply(np.array([np.cos(pitch / 2), 0, np.sin(pitch / 2), 0]), g[head])
