@@ -24,12 +24,12 @@ def run(args: argparse.Namespace) -> int:
     from mm_ros.cli.progress import Progress
     from mm_ros.evaluation import table
     from mm_ros.evaluation.benchmarks import paper as paper_bench
-    from mm_ros.motion.importing import ImportOptions, load_clips
+    from mm_ros.motion.importing import ImportOptions, import_files, load_clips
 
     progress = Progress()
     data, test = args.data or _cmu("69_*.bvh"), args.test or _cmu("16_1*.bvh", "136_0[1-3].bvh")
     training = load_clips(data, progress=progress)
-    raw = load_clips(data, ImportOptions(smooth_root=False), progress=progress)
+    raw = import_files(data, ImportOptions(smooth_root=False), progress).clips
     held_out = [c for c in load_clips(test, progress=progress) if c.seconds > 1]
     with tempfile.TemporaryDirectory() as folder:
         lines = paper_bench.run(training, raw, held_out, Path(folder), args.jobs, progress)

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from mm_ros.base.errors import MmRosError
+from mm_ros.base.text import printable
 from mm_ros.cli.arguments import add_database, add_number
-from mm_ros.cli.output import add_json, printable, table, write_json
+from mm_ros.cli.output import add_json, table, write_json
 
 HELP = "measure how well robots follow the same motion: limbs, feet, limits, balance, time"
 ROBOTS = (".urdf", ".xacro", ".xml", ".mjcf")

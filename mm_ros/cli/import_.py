@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from mm_ros.base.errors import MmRosError
+from mm_ros.base.text import printable
 from mm_ros.cli.arguments import add_number, add_output, output_file
-from mm_ros.cli.output import add_json, printable, table, write_json
+from mm_ros.cli.output import add_json, table, write_json
 from mm_ros.cli.progress import Progress
 
 HELP = "convert BVH files into a database and report the assumptions made about them"

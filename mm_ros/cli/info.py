@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mm_ros.base.errors import MmRosError
+from mm_ros.base.text import printable
 from mm_ros.cli.arguments import picture_file
-from mm_ros.cli.output import add_json, printable, table, write_json
+from mm_ros.cli.output import add_json, table, write_json
 from mm_ros.cli.progress import Progress
 from mm_ros.sessions.paths import is_session
 

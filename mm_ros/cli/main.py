@@ -17,7 +17,8 @@ from types import ModuleType
 from mm_ros import __version__
 from mm_ros.base import ending
 from mm_ros.base.errors import MmRosError
-from mm_ros.cli.output import printable, stdout_kept_for
+from mm_ros.base.text import printable
+from mm_ros.cli.output import stdout_kept_for
 
 _COMMANDS = Path(__file__).parent
 

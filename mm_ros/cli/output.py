@@ -3,7 +3,6 @@
 import argparse
 import json
 import math
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from mm_ros.base.files import write_whole
+from mm_ros.base.text import printable
 from mm_ros.cli.arguments import output_file
 
 STDOUT = Path("-")
@@ -62,23 +62,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Path):
         return str(value)
     raise TypeError(f"{type(value).__name__} has no JSON form: {value!r}")
-
-
-# Unsafe characters are control characters except newlines, characters that change the direction of text, and bytes that
-# are not UTF-8. In a file name, unsafe characters could make a terminal hide text or run commands.
-_UNSAFE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-
-
-def printable(text: str) -> str:
-    """Escape those characters of a text that are unsafe to print on a terminal."""
-    return _UNSAFE.sub(_escaped, text)
-
-
-def _escaped(found: re.Match[str]) -> str:
-    code = ord(found.group())
-    if 0xDC80 <= code <= 0xDCFF:  # Python represents bytes that are not UTF-8 by the codes 0xDC80 to 0xDCFF.
-        code -= 0xDC00
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

@@ -51,12 +51,13 @@ def need_torch() -> None:
 
 def read_clips(args: argparse.Namespace) -> tuple[list[Any], str]:
     """Read the motion that the option --data names, and return its clips and its licence."""
-    from mm_ros.motion.importing import ImportOptions, import_files, read_options
+    from mm_ros.motion.importing import ImportOptions, import_files, print_doubts, read_options
 
     options = read_options(args.options) if args.options else ImportOptions()
     progress = Progress()
     imported = import_files(args.data, options, progress)
     progress.end()
+    print_doubts(imported)
     print_amount(imported.clips)
     return list(imported.clips), imported.licence
 

@@ -17,8 +17,8 @@ from bvh_dialects import DIALECTS, walks
 
 from mm_ros.base.errors import MmRosError
 from mm_ros.base.files import read_yaml
+from mm_ros.base.text import printable
 from mm_ros.cli.main import main
-from mm_ros.cli.output import printable
 from mm_ros.motion import shared_data as data
 from mm_ros.motion.bvh.reader import format_bvh
 from mm_ros.motion.importing.export import to_bvh

@@ -1,5 +1,6 @@
 """Imports with wrong or ambiguous rates, units, names and skeletons."""
 
+import argparse
 import json
 import subprocess
 import sys
@@ -15,12 +16,14 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.base.workers import mapped
 from mm_ros.body.skeleton import HEAD
 from mm_ros.cli.main import main
+from mm_ros.cli.training import read_clips
 from mm_ros.motion.bvh.reader import Bvh, write_bvh
 from mm_ros.motion.cleaning.clips import MOST_FRAMES, sample_times
-from mm_ros.motion.importing import import_files
+from mm_ros.motion.importing import import_files, load_clips
 from mm_ros.motion.importing.doctor import UNITS
 from mm_ros.motion.importing.export import Dialect, to_bvh
 from mm_ros.motion.importing.report import short_report
+from mm_ros.tracking.sources import make_source
 
 
 def imported(folder: Path, bvh: Bvh, name: str = "walk_01.bvh"):
@@ -392,3 +395,63 @@ def test_arms_that_are_too_long_are_loud_and_their_correction_is_a_doubt(
     rows = reported(tmp_path, long_arms(0.75))
     assert "species" not in rows and "WARNING" not in capsys.readouterr().out
     assert not rows["proportions"]["doubtful"] and "arms are changed by -14%" in rows["proportions"]["why"]
+
+
+# --- doubts in other commands ----------------------------------------------------------------------------------------
+
+
+def doubtful_files(folder: Path) -> Path:
+    """Write one usual file, one file that is refused, one with an absurd rate, and one with impossible proportions."""
+    good, still = (to_bvh(walks()[name], DIALECTS["Xsens"]) for name in ("walk 1.3", "idle"))
+    folder.mkdir()
+    write_bvh(good, folder / "good_1.bvh")
+    write_bvh(with_frame_time(still, "120"), folder / "refused_1.bvh")
+    write_bvh(with_frame_time(to_bvh(walks()["walk 1"], DIALECTS["Xsens"]), "60"), folder / "fast_1.bvh")
+    write_bvh(long_arms(1.16, "walk 0.7"), folder / "arms_1.bvh")
+    return folder
+
+
+def assert_doubts_printed(folder: Path, err: str) -> None:
+    assert f"mm_ros: refused: {folder / 'refused_1.bvh'}: 'Frame Time: 120' means" in err
+    assert "mm_ros: WARNING: actor1: proportions: 1.16 (arm (0.95 m)" in err
+    assert "mm_ros: doubtful: fast_1.bvh: rate: 60 Hz ('Frame Time: 60' means" in err
+    assert err.index("refused:") < err.index("WARNING:") < err.index("doubtful:")
+
+
+def test_commands_print_refused_files_and_doubts_to_stderr(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    folder = doubtful_files(tmp_path / "motion")
+    assert main(["session", "from-bvh", str(folder), "--only", "good", "-o", str(tmp_path / "out")]) == 0
+    out, err = capfd.readouterr()
+    assert_doubts_printed(folder, err)
+    assert "mm_ros:" not in out
+    # Marked footfalls end the command after the files are read, because they belong to one recording.
+    assert main(["evaluate", str(folder), "--footfalls", str(tmp_path / "marks.csv"), "--json", "-"]) == 2
+    out, err = capfd.readouterr()
+    assert_doubts_printed(folder, err)
+    assert out == "" and "came 3" in err
+
+
+def test_training_prints_refused_files_and_doubts_to_stderr(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    """All `mm_ros train` commands read motion by this function. The commands themselves need torch."""
+    folder = doubtful_files(tmp_path / "motion")
+    clips, _ = read_clips(argparse.Namespace(data=[folder], options=None))
+    out, err = capfd.readouterr()
+    assert_doubts_printed(folder, err)
+    assert len(clips) == 3 and "mm_ros:" not in out
+
+
+def test_the_source_of_motion_capture_prints_refused_files_and_doubts(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
+    folder = doubtful_files(tmp_path / "motion")
+    make_source("mocap", str(folder))
+    assert_doubts_printed(folder, capfd.readouterr().err)
+
+
+def test_many_doubts_are_printed_in_few_lines(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    for i in range(30):
+        (tmp_path / f"broken_{i}\n.bvh").write_text("HIERARCHY")
+    write_bvh(to_bvh(walk(), DIALECTS["Xsens"]), tmp_path / "walk_01.bvh")
+    assert len(load_clips([tmp_path])) == 1
+    lines = capfd.readouterr().err.splitlines()
+    assert len(lines) == 21 and lines[-1].startswith("mm_ros: 10 more lines like these")

@@ -17,7 +17,7 @@ from mm_ros.body.types import F32
 from mm_ros.motion.cleaning.clips import mirror, resample
 from mm_ros.motion.feature_values import feature_values, normalization
 from mm_ros.motion.features import default_layout
-from mm_ros.motion.importing import ImportOptions, import_files
+from mm_ros.motion.importing import load_clips
 from mm_ros.motion.procedural import make_clips
 from mm_ros.motion.shared_data import dataset, has_data
 from mm_ros.search import Engine, make_engine
@@ -70,7 +70,7 @@ def motion_features(progress: Progress) -> dict[str, F32]:
     if not path.is_file():
         found: dict[str, F32] = {}
         for name in ("cmu_locomotion", "cmu_general"):
-            found |= _features_of(name, import_files([dataset(name)], ImportOptions(), progress).clips, progress)
+            found |= _features_of(name, load_clips([dataset(name)], progress=progress), progress)
         path.parent.mkdir(parents=True, exist_ok=True)
         np.savez(path, **found)  # type: ignore[arg-type]
     with np.load(path) as stored:

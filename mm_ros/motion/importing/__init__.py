@@ -1,6 +1,6 @@
 """Import BVH files of any software as clips on the canonical skeleton, and report the assumptions about the files."""
 
-from mm_ros.motion.importing.load import FileNotes, Import, find_files, import_files, load_clips
+from mm_ros.motion.importing.load import FileNotes, Import, find_files, import_files, load_clips, print_doubts
 from mm_ros.motion.importing.options import ImportOptions, Overrides, read_options
 
 __all__ = [
@@ -11,5 +11,6 @@ __all__ = [
     "find_files",
     "import_files",
     "load_clips",
+    "print_doubts",
     "read_options",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from mm_ros.base.errors import MmRosError
+from mm_ros.base.text import printable
 from mm_ros.base.workers import mapped
 from mm_ros.body.clip import Clip
 from mm_ros.motion.bvh.reader import Bvh, read_bvh
@@ -27,6 +29,7 @@ from mm_ros.motion.shared_data import is_archive, unpacked
 # A function that reports progress; its arguments are the activity, the number of finished items, and their total number
 Progress = Callable[[str, int, int], None]
 CHUNK = 4  # number of files that a worker process gets at a time
+_MOST_DOUBTS = 20  # maximum number of lines of `print_doubts`
 
 
 @dataclass
@@ -90,8 +93,31 @@ class _Seen:
 def load_clips(
     paths: Sequence[str | Path], options: ImportOptions | None = None, progress: Progress | None = None
 ) -> list[Clip]:
-    """Import files, folders and archives, and return the clips only; see `import_files`."""
-    return import_files(paths, options, progress).clips
+    """Import files, folders and archives as `import_files`, print all doubts to stderr, and return the clips only."""
+    found = import_files(paths, options, progress)
+    if progress is not None:
+        progress("imported", 1, 1)  # ends the line of the progress bar
+    print_doubts(found)
+    return found.clips
+
+
+def print_doubts(found: Import) -> None:
+    """Print the refused files, warnings and doubtful assumptions of an import to stderr. All commands that read motion
+    files call this function, except those that print the whole report."""
+    notes = [(a.subject, n) for a in found.actors for n in a.assumptions]
+    notes += [(Path(f.path).name, n) for f in found.files for n in f.notes]
+    notes.sort(key=lambda row: not row[1].warning)
+    lines = [f"refused: {sentence}" for _, sentence in found.refused]
+    lines += [
+        f"{'WARNING' if n.warning else 'doubtful'}: {name}: {n.what}: {n.value} ({n.why})"
+        for name, n in notes
+        if n.warning or n.doubtful
+    ]
+    if len(lines) > _MOST_DOUBTS:
+        more = len(lines) - _MOST_DOUBTS
+        lines[_MOST_DOUBTS:] = [f"{more} more lines like these are in the report of `mm_ros import PATH --report FILE`"]
+    for line in lines:
+        print(printable("mm_ros: " + line.replace("\n", " ")), file=sys.stderr)
 
 
 def import_files(
