@@ -105,6 +105,14 @@ def joints_in_one_place(skeleton: sk.Skeleton) -> sk.Skeleton:
     return sk.Skeleton(offsets)
 
 
+def with_tiny_hands(skeleton: sk.Skeleton, length_m: float) -> sk.Skeleton:
+    """Return a skeleton whose hands are at this distance from the elbows, as in damaged files."""
+    offsets = skeleton.offsets.copy()
+    for hand in (sk.LEFT_HAND, sk.RIGHT_HAND):
+        offsets[hand] *= length_m / np.linalg.norm(offsets[hand])
+    return sk.Skeleton(offsets)
+
+
 def _features(p: np.ndarray, q: np.ndarray) -> np.ndarray:
     gp, gq = rot.forward_kinematics(sk.PARENTS, p, q)
     back = rot.inverse(gq[:, 0])

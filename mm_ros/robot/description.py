@@ -69,7 +69,7 @@ def _capsule(bone: Bone) -> str:
         rpy = " ".join(f"{v:.5f}" for v in rpy_from_quaternion(rot.between(np.array([0.0, 0.0, 1.0]), way)))
     for i in range(pieces):
         share = (i + 0.5) / pieces
-        tube = f'<cylinder radius="{bone.radius_start + share * change:.4f}" length="{length / pieces:.4f}"/>'
+        tube = f'<cylinder radius="{bone.radius_start + share * change:.4f}" length="{length / pieces:.6f}"/>'
         out += _visual(_xyz(bone.start + share * way), rpy, tube)
     return out
 

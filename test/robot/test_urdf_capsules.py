@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("rclpy", reason="rclpy is not installed")
 parser = pytest.importorskip("urdf_parser_py.urdf", reason="urdf_parser_py is not installed (extra 'test')")
 
-from toys import joints_in_one_place
+from toys import joints_in_one_place, with_tiny_hands
 
 from mm_ros.body.mesh import flesh_bones
 from mm_ros.body.skeleton import HIPS, NAMES, SPINE, Skeleton, default_skeleton
@@ -66,6 +66,12 @@ def test_bones_without_length_have_no_capsule():
     skeleton = joints_in_one_place(default_skeleton())
     check(skeleton)
     assert np.linalg.norm(skeleton.offsets[SPINE]) == 0 and np.linalg.norm(skeleton.offsets[HIPS]) > 0
+
+
+def test_tapered_bones_of_a_fifth_of_a_millimetre_have_no_cylinder_of_length_0():
+    skeleton = with_tiny_hands(default_skeleton(), 2e-4)
+    check(skeleton)
+    assert sum(name == "left_lower_arm" for name, _ in read_back(skeleton).tubes) > 1
 
 
 def test_a_database_of_cmus_clips(cmu_locomotion: Path, tmp_path: Path):
