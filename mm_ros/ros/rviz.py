@@ -70,7 +70,10 @@ def _window(displays: list[Any], expanded: list[str], avatars: Sequence[str], wo
             "Name": "root", "Tools": [{"Class": f"rviz_default_plugins/{t}"} for t in tools], "Value": True,
             "Views": {"Current": _view(avatars), "Saved": None},
         },
-        "Window Geometry": {"Height": 900, "Width": 1400, "X": 60, "Y": 60},
+        # Without the two keys, RViz 14 decides by an uninitialised variable whether it hides the panels at each side.
+        "Window Geometry": {
+            "Height": 900, "Width": 1400, "X": 60, "Y": 60, "Hide Left Dock": False, "Hide Right Dock": False,
+        },
     }  # fmt: skip
 
 

@@ -204,6 +204,12 @@ def test_no_panel_of_rviz_makes_the_left_dock_wide():
     assert not [p for p in rviz_file()["Panels"] if p["Class"] == "rviz_common/Time"]
 
 
+def test_the_panels_of_rviz_are_shown():
+    """RViz 14 does not initialise the variable into which it reads these keys (`loadWindowGeometry`)."""
+    geometry = rviz_file()["Window Geometry"]
+    assert geometry["Hide Left Dock"] is False and geometry["Hide Right Dock"] is False
+
+
 def test_one_body_is_shown_and_the_optional_displays_are_off():
     bodies = ("RobotModel", "skeleton", "truth", "matched_pose")
     shown = [d for d in rviz_displays() if d["Enabled"]]
