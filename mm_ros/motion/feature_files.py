@@ -121,7 +121,7 @@ def _feature(path: str | Path, row: Any) -> Feature:
             f"{str(times)[:100]}"
         )
     row["times"] = tuple(float(t) for t in times)
-    timed = row["kind"] in KINDS and KINDS[row["kind"]].trajectory
+    timed = row["kind"] not in KINDS or KINDS[row["kind"]].trajectory
     if not timed and len(times) != 1:
         raise MmRosError(f"{path}: feature '{row['name']}': a {row['kind']} has no times")
     if row["kind"] == "function" and not (row.get("function") and row.get("width")):

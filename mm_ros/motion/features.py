@@ -30,6 +30,7 @@ KINDS = {
     "joint_velocity": Kind(3, length=True),
     "function": Kind(1),
 }
+FORMER_KINDS = {"leading_foot": "made with --leading-foot"}  # maps kinds that are gone to their origin
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,11 @@ class Feature:
     width: int = 0  # number of columns for a feature of kind "function"
 
     def __post_init__(self) -> None:
+        if self.kind in FORMER_KINDS:
+            raise MmRosError(
+                f"feature '{self.name}': kind '{self.kind}' ({FORMER_KINDS[self.kind]}) does not exist any more; "
+                "leave this feature out"
+            )
         if self.kind not in KINDS:
             raise MmRosError(f"feature '{self.name}': kind '{self.kind}' is not among {', '.join(KINDS)}")
         if self.is_trajectory and self.joint != "root":

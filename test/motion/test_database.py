@@ -16,7 +16,7 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.body.skeleton import Skeleton
 from mm_ros.matching.engines.source import SearchSource
 from mm_ros.maths import rotations as rot
-from mm_ros.motion import default_database
+from mm_ros.motion import default_database, features
 from mm_ros.motion.build import BuildOptions, build_database, reference_skeleton
 from mm_ros.motion.cleaning.clips import mirror
 from mm_ros.motion.default_database import default_database_path
@@ -331,11 +331,30 @@ def test_a_layout_survives_yaml(tmp_path: Path):
     assert read_layout(tmp_path / "f.yaml") == layout
 
 
+def test_a_database_with_the_leading_foot_is_refused_with_what_to_do(monkeypatch, tmp_path: Path):
+    """As `--leading-foot` of the first version wrote it."""
+    usual = toy_database(2.0)
+    with monkeypatch.context() as then:
+        then.setitem(features.KINDS, "leading_foot", features.Kind(1))
+        then.setattr(features, "FORMER_KINDS", {})
+        more = Feature("leading_foot", "leading_foot", times=(-0.4, -0.2), weight=4.0)
+        layout = FeatureLayout((*usual.layout.features, more))
+        wide = {"features": np.zeros((len(usual), 2)), "feature_mean": np.zeros(2), "feature_std": np.ones(2)}
+        arrays = {n: np.concatenate((getattr(usual, n), v.astype(np.float32)), -1) for n, v in wide.items()}
+        write_database(replace(usual, layout=layout, search_arrays={}, **arrays), tmp_path / "then.mmdb")
+    with pytest.raises(MmRosError, match=r"--leading-foot\) does not exist any more.* Build it again"):
+        read_database(tmp_path / "then.mmdb")
+
+
 @pytest.mark.parametrize(
     ("row", "sentence"),
     [
         ("{name: a, kind: joint_position, joint: LeftTo}", "joint 'LeftTo' does not exist. Joints: root, hips"),
         ("{name: a, kind: spin}", "kind 'spin' is not among trajectory_position"),
+        (
+            "{name: leading_foot, kind: leading_foot, times: [-0.4, -0.2], weight: 4}",
+            r"kind 'leading_foot' \(made with --leading-foot\) does not exist any more; leave this feature out",
+        ),
         ("{name: a, kind: joint_position, colour: red}", "'colour' is unknown. Keys: name, kind"),
         ("{name: a, kind: joint_position, times: [0.1, 0.2]}", "a joint_position has no times"),
         ("{name: a}", "a feature needs 'name' and 'kind'"),
