@@ -135,7 +135,6 @@ def deadly_convert(item):
 load._look, load._convert = deadly_look, deadly_convert
 if __name__ == "__main__":
     from mm_ros.cli.main import main
-from mm_ros.cli.training import read_clips
     sys.exit(main())
 """
 
