@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import io
+import re
 import sys
 import tokenize
 from collections import Counter
@@ -36,9 +37,10 @@ FOREIGN_BASES = ("Settings", "RootControlSettings", "AvatarNode")  # Subclasses 
 
 
 def words(text: str) -> Counter[str]:
-    """Count the names and the words in strings of a module, without comments and docstrings."""
+    """Count the names and the words in strings of a module, without comments, docstrings and `__all__`."""
     out: Counter[str] = Counter()
     before = tokenize.NEWLINE
+    text = re.sub(r"^__all__ = \[[^]]*]", "", text, flags=re.MULTILINE)
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.NAME:
             out[token.string] += 1

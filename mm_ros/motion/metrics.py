@@ -16,7 +16,6 @@ from mm_ros.body.skeleton import (
     HIPS,
     LEFT_UPPER_ARM,
     LEFT_UPPER_LEG,
-    NECK,
     RIGHT_UPPER_ARM,
     RIGHT_UPPER_LEG,
 )
@@ -40,7 +39,7 @@ from mm_ros.motion.metrics_feet import (
 
 __all__ = [
     "acceleration_limit", "angle_error_deg", "facing_of_body", "facing_of_pelvis", "floor_penetration_m",
-    "jitter", "jumps_per_s", "knee_beyond_straight_deg", "lean_deg", "locked_motion_m",
+    "jitter", "jumps_per_s", "knee_beyond_straight_deg", "locked_motion_m",
     "pop_frames", "pops_per_min", "position_error_m", "root_position", "rotation_error_deg", "skate_ratio",
     "stance_drift_m",
     "stance_twist_deg", "stances", "start_lag_s", "stop_lag_s", "summarise", "toe_speeds",
@@ -103,13 +102,6 @@ def rotation_error_deg(a: Array, b: Array) -> F64:
 def root_position(positions: Array) -> F64:
     """Return the horizontal position of the hips (F, 2)."""
     return np.asarray(positions[:, HIPS, :2], np.float64)
-
-
-def lean_deg(matched: Array, published: Array) -> F64:
-    """Return the angle between the torsos (lines from hips to neck) of the matched and the published pose."""
-    a = rot.unit(np.asarray(matched, np.float64)[:, NECK] - matched[:, HIPS])
-    b = rot.unit(np.asarray(published, np.float64)[:, NECK] - published[:, HIPS])
-    return np.asarray(np.rad2deg(np.arctan2(np.linalg.norm(np.cross(a, b), axis=-1), (a * b).sum(-1))))
 
 
 def start_lag_s(user: Array, root: Array, dt: float = 1 / 60) -> F64:

@@ -151,6 +151,15 @@ def test_readme_sends_users_of_a_gamepad_or_a_path_to_a_page_about_them():
         assert word in text
 
 
+def test_the_guide_plays_a_bag_to_a_graph_without_trackers_of_its_own():
+    """Two sources of trackers would publish on one topic."""
+    blocks = re.findall(r"```[a-z]*\n(.*?)```", (TOP / "docs" / "getting-started.md").read_text(), re.DOTALL)
+    played = [block for block in blocks if re.search(r"ros2 bag play|mm_ros replay", block)]
+    assert played
+    for block in played:
+        assert re.search(r"--trackers none|trackers:=none", block), block
+
+
 def test_no_page_offers_a_speed_in_a_path_or_a_floor_to_a_node():
     for page in PAGES:
         text = page.read_text()

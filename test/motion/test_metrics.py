@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 
 from mm_ros.body.skeleton import (  # fmt: skip
-    HIPS,
     LEFT_FOOT,
     LEFT_HAND,
     LEFT_TOES,
-    NECK,
     RIGHT_LOWER_LEG,
     RIGHT_TOES,
     J,
@@ -49,14 +47,6 @@ def test_rotation_error_ignores_the_cover() -> None:
     q = rot.exp(np.array([[0.0, 0.0, 0.3]]))
     assert m.rotation_error_deg(q, -q) == pytest.approx(0.0, abs=1e-6)
     assert m.rotation_error_deg(q, rot.exp(np.zeros((1, 3)))) == pytest.approx(np.rad2deg(0.3))
-
-
-def test_lean_is_the_angle_of_the_torso() -> None:
-    p = standing(1)
-    leant = p.copy()
-    up = p[0, NECK] - p[0, HIPS]
-    leant[0, NECK] = p[0, HIPS] + rot.rotate(rot.exp(np.array([0.0, np.deg2rad(7), 0.0])), up)
-    assert m.lean_deg(p, leant + np.array([1.0, 2.0, 0.0])) == pytest.approx(7.0)
 
 
 def test_stances_last_long_enough() -> None:

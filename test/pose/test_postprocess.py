@@ -17,6 +17,7 @@ from mm_ros.body.skeleton import (  # fmt: skip
     LEFT_LOWER_LEG,
     LEFT_TOES,
     LEFT_UPPER_ARM,
+    NECK,
     PARENTS,
     RIGHT_FOOT,
     RIGHT_HAND,
@@ -46,7 +47,6 @@ from mm_ros.body.types import (  # fmt: skip
     identity_pose,
 )
 from mm_ros.maths import rotations as rot
-from mm_ros.motion.metrics import lean_deg
 from mm_ros.pose.kernel import calm, make_hold
 from mm_ros.pose.postprocess import PostSettings, PostStage
 from mm_ros.tracking.calibration import from_skeleton
@@ -149,7 +149,8 @@ def test_the_lean_that_is_added_has_a_limit_before_the_head_is_reached() -> None
     post = stage(hips_reach=0.1)
     for i in range(60):
         out = post.step(matched(i), trackers(i, (0.6, 0.0, 0.0)))
-    added = lean_deg(room(matched(0))[0][None], room(out)[0][None])[0]
+    before, after = (rot.unit(p[NECK] - p[HIPS]) for p in (room(matched(0))[0], room(out)[0]))
+    added = math.degrees(math.acos(before @ after))
     assert added < 10
     assert post.added_lean_deg == pytest.approx(added, abs=0.1)
 
