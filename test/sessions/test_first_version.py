@@ -83,6 +83,14 @@ def test_a_calibration_of_version_2_states_no_uncertainty():
     assert (session.calibration.head_height_sigma, session.calibration.note) == (0.0, "")
 
 
+@pytest.mark.parametrize("version", range(1, bag_versions.VERSION))
+def test_a_session_of_each_former_version_is_kept_and_read(version):
+    session = read_session(OLD.parent / f"v{version}" / "mcap")
+    assert session.version == version
+    assert session.frames and session.calibration.head_height == pytest.approx(1.67)
+    assert session.truth and all(pose.feet is None for pose in session.truth)
+
+
 def test_a_message_that_no_version_had_is_refused(tmp_path, monkeypatch):
     """Like the reader without its table of versions."""
     monkeypatch.setattr(bag_versions, "FORMER", ())
