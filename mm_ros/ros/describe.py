@@ -72,7 +72,7 @@ def topics_table() -> str:
         words = [
             "reliable" if q.reliable else "best effort",
             *(["latched"] if q.latched else []),
-            f"depth {q.depth}",
+            f"depth {q.depth}" + (f" (listeners {q.listener_depth})" if q.writers > 1 else ""),
         ]
         if q.live_reliable is False:
             words.append("subscribed best effort")

@@ -23,8 +23,10 @@ LIVE = 5  # messages
 class Qos:
     """QoS of a topic: the values that the publisher offers, and those that the subscriptions of the nodes request.
 
-    A publisher keeps `depth` messages, so that a reliable subscriber that stalls for 2 s loses no message. The nodes
-    keep only `live_depth` received messages, so that a node processes only the newest messages after a stall.
+    A publisher keeps `depth` messages, so that a reliable subscriber that stalls for 2 s loses no message. A listener
+    that must receive each message keeps `depth` messages of each of `writers` publishers, because DDS counts the
+    messages of all publishers together. The nodes keep only `live_depth` received messages, so that a node processes
+    only the newest messages after a stall.
     """
 
     reliable: bool = True
@@ -32,15 +34,21 @@ class Qos:
     depth: int = KEPT
     live_depth: int = LIVE
     live_reliable: bool | None = None  # whether subscriptions of mm_ros are reliable; None: as the publisher
+    writers: int = 1  # number of publishers at the full rate, of all avatars
+
+    @property
+    def listener_depth(self) -> int:
+        return self.depth * self.writers
 
 
 STREAM = Qos()
 DRAWN = Qos(depth=64)  # 2 s at 30 Hz
 TRACKERS = Qos(live_reliable=False)
 LATCHED = Qos(latched=True, depth=1, live_depth=1)
-TF = Qos(live_depth=100)
+COMMANDS = Qos(depth=1000)  # 2 s at 500 Hz
+TF = Qos(live_depth=100, writers=36)  # of 12 avatars: tracker_bridge, pose_postprocessor, robot_follower
 SENSOR = Qos(reliable=False, depth=LIVE)
-CLOCK = Qos(live_reliable=False)
+CLOCK = Qos(depth=2000, live_reliable=False)  # A replay sends 100 Hz and a time with each message of the session.
 
 
 @dataclass(frozen=True)
@@ -77,8 +85,8 @@ TOPICS: dict[str, Topic] = {
         Topic("joint_targets", "sensor_msgs/msg/JointState", STREAM, "angles and velocities of the robot's joints that follow the avatar; this topic does not command the robot"),
         Topic("joint_states", "sensor_msgs/msg/JointState", STREAM, "same angles as `joint_targets`, for RViz and robot_state_publisher in the avatar's namespace"),
         Topic("robot_base", "geometry_msgs/msg/PoseStamped", STREAM, "base link of the robot that follows, at the scale of the robot"),
-        Topic("joint_trajectory", "trajectory_msgs/msg/JointTrajectory", STREAM, "guarded commands for a JointTrajectoryController (`output: trajectory`)", "parameter `rate`"),
-        Topic("joint_commands", "std_msgs/msg/Float64MultiArray", STREAM, "guarded commands for a position controller, in the order of `joints` (`output: position`)", "parameter `rate`"),
+        Topic("joint_trajectory", "trajectory_msgs/msg/JointTrajectory", COMMANDS, "guarded commands for a JointTrajectoryController (`output: trajectory`)", "parameter `rate`"),
+        Topic("joint_commands", "std_msgs/msg/Float64MultiArray", COMMANDS, "guarded commands for a position controller, in the order of `joints` (`output: position`)", "parameter `rate`"),
         Topic("robot_status", "std_msgs/msg/String", STREAM, "state of the commands, as a heartbeat: off, waiting, ramp, live, stopping or held, with the reason", "10 Hz"),
         Topic("deadman", "std_msgs/msg/Bool", SENSOR, "true while the deadman switch is pressed, false while it is not (`deadman: topic`)", "5 Hz or more"),
         Topic("grip_buttons", "sensor_msgs/msg/Joy", SENSOR, "grip buttons of the controllers, left then right (sources `openxr`, `webxr`, `steamvr`). 1: held; 0: released; −1: unknown, for example because the controller is lost"),
@@ -104,7 +112,7 @@ TOPICS: dict[str, Topic] = {
         Topic("reported_body", "tf2_msgs/msg/TFMessage", STREAM, "joints of the body that a headset's browser estimates by itself (source `webxr`, a switch on the page), for comparison; never used"),
         Topic("/tf", "tf2_msgs/msg/TFMessage", TF, "world frame → <avatar>/root → joints, world frame → <avatar>/tracker/…, and links of the user's robot"),
         Topic("/diagnostics", "diagnostic_msgs/msg/DiagnosticArray", STREAM, "health of each node: rate, latency, counts of dropped and refused messages, warnings", "1 Hz"),
-        Topic("/clock", "rosgraph_msgs/msg/Clock", CLOCK, "simulated time of a replay", "100 Hz, only from a replay with `--clock`"),
+        Topic("/clock", "rosgraph_msgs/msg/Clock", CLOCK, "simulated time of a replay", "100 Hz and once per message of the session, only from a replay with `--clock`"),
     )
 }  # fmt: skip
 

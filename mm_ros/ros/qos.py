@@ -22,8 +22,8 @@ def subscription_qos(qos: Qos) -> QoSProfile:
 
 
 def listener_qos(qos: Qos, depth: int = 0) -> QoSProfile:
-    """Return the QoS of a subscription that must receive each message, which is the QoS of the publisher."""
-    return publisher_qos(qos, depth)
+    """Return the QoS profile of a subscription that must receive each message and keeps at least `depth` messages."""
+    return publisher_qos(qos, max(depth, qos.listener_depth))
 
 
 def _profile(qos: Qos, reliable: bool, depth: int) -> QoSProfile:

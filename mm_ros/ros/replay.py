@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from typing import Any
@@ -70,12 +71,14 @@ class Replay(Node):
         self._anchor_ns = 0
         self._publishers_of = {
             topic: self.create_publisher(
-                message_class(t.type), t.name, publisher_qos(t.qos, most_within(KEPT_S * rate, stream, topic))
+                message_class(t.type), t.name,
+                publisher_qos(t.qos, most_within(KEPT_S * rate, [m for m in stream if m.topic == topic])),
             )
             for topic, t in ((topic, graph.TOPICS[name]) for topic, name in self._names.items())
         }
         t = graph.TOPICS["/clock"]
-        self._clock_publisher = self.create_publisher(Clock, t.name, publisher_qos(t.qos)) if clock else None
+        ticks = publisher_qos(t.qos, ticks_kept(stream, rate))
+        self._clock_publisher = self.create_publisher(Clock, t.name, ticks) if clock else None
         self.create_service(SetBool, "replay/pause", self._on_pause)
         described = ParameterDescriptor(
             description="Position in the session [s]. Setting this parameter jumps to that position."
@@ -196,9 +199,14 @@ class Replay(Node):
             publisher.wait_for_all_acked(Duration(seconds=max(0.0, until - time.monotonic())))
 
 
-def most_within(seconds: float, messages: list[BagMessage], topic: str) -> int:
-    """Return the largest number of messages of a topic that were recorded within any `seconds` of the session."""
-    logged_ns = np.array([m.logged_ns for m in messages if m.topic == topic], np.int64)
+def ticks_kept(messages: list[BagMessage], rate: float) -> int:
+    """Return the number of /clock messages in 2 s of a replay, which publishes one with each of `messages`, too."""
+    return most_within(KEPT_S * rate, messages) + math.ceil(KEPT_S / CLOCK_PERIOD_S)
+
+
+def most_within(seconds: float, messages: list[BagMessage]) -> int:
+    """Return the largest number of messages, sorted by time, that were recorded within any `seconds` of the session."""
+    logged_ns = np.array([m.logged_ns for m in messages], np.int64)
     after = np.searchsorted(logged_ns, logged_ns + round(seconds * 1e9), side="right")
     return int((after - np.arange(len(logged_ns))).max(initial=0))
 

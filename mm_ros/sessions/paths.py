@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-KEPT = 256  # length of the message queue of a publisher, enough for messages of 2 s at 120 Hz
+KEPT = 288  # length of the message queue of a publisher, enough for 2 s of messages of a headset with 144 Hz
 STORED = (".mcap", ".db3", ".mcap.zstd", ".db3.zstd")
 
 

@@ -4,7 +4,9 @@ import json
 import sys
 import time
 import types
+from dataclasses import fields
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,9 +23,12 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.qos import QoSCompatibility, qos_check_compatible
 
 from mm_ros.base.share import share_folder
+from mm_ros.robot.guard import GuardSettings
 from mm_ros.ros import describe, launching, rviz
 from mm_ros.ros.nodes.visualizer import SOURCES
 from mm_ros.ros.qos import listener_qos, message_class, publisher_qos, subscription_qos
+from mm_ros.ros.replay import ticks_kept
+from mm_ros.sessions.session import INPUTS
 
 TOP = Path(__file__).resolve().parents[2]
 FACTS = json.loads((Path(__file__).parents[1] / "data" / "rviz_facts.json").read_text())
@@ -53,10 +58,31 @@ def test_publisher_and_subscriber_of_a_topic_are_compatible(topic, subscriber):
 
 @pytest.mark.parametrize("topic", graph.TOPICS.values(), ids=lambda t: t.name)
 def test_a_reliable_stream_keeps_two_seconds_and_the_chain_keeps_few(topic):
-    streams = topic.qos.reliable and topic.rate != "when it changes"
-    kept = 64 if topic.rate.startswith("30 Hz") else 256
-    assert publisher_qos(topic.qos).depth == listener_qos(topic.qos).depth == (kept if streams else topic.qos.depth)
+    hz = fastest_hz(topic) if topic.qos.reliable else 0.0
+    writers = 12 * sum(topic.name in node.outputs for node in graph.NODES) if topic.name == "/tf" else 1
+    assert publisher_qos(topic.qos).depth >= 2.0 * hz
+    assert listener_qos(topic.qos).depth >= 2.0 * hz * writers
     assert subscription_qos(topic.qos).depth <= (100 if topic.name == "/tf" else 5)
+
+
+def fastest_hz(topic):
+    """Rate of a topic with a headset of 144 Hz, a camera of 60 Hz and the fastest commands of a robot.
+
+    A replay publishes /clock 100 times per second and with each message of the session.
+    """
+    if topic.name == "/clock":
+        return 100.0 + sum(fastest_hz(graph.TOPICS[name]) for name in INPUTS)
+    fastest_command = {f.name: f.metadata["spec"].high for f in fields(GuardSettings)}["rate"]
+    named = {"rate of `trackers`": 144.0, "rate of the camera": 60.0, "parameter `rate`": fastest_command}
+    number = topic.rate.split()[0]
+    return named.get(topic.rate, float(number) if number.isdecimal() else 0.0)
+
+
+def test_a_replays_clock_keeps_two_seconds_of_a_session_with_many_messages():
+    period_ns = 1_000_000
+    messages = [SimpleNamespace(logged_ns=i * period_ns) for i in range(10_000)]
+    assert ticks_kept(messages, 1.0) == pytest.approx(2000 + 200, abs=2)
+    assert ticks_kept(messages, 2.0) == pytest.approx(4000 + 200, abs=2)
 
 
 def test_a_listener_that_stalls_gets_all_and_the_chain_gets_the_newest():
@@ -80,6 +106,30 @@ def test_a_listener_that_stalls_gets_all_and_the_chain_gets_the_newest():
         while any(stamps[-1:] != [199] for stamps in got.values()) and time.monotonic() < until:
             executor.spin_once(0.1)
         assert got == {"listener": list(range(200)), "chain": list(range(195, 200))}
+    finally:
+        rclpy.shutdown(context=context)
+
+
+def test_a_listener_of_tf_that_stalls_gets_the_messages_of_all_writers():
+    """DDS counts the messages of all publishers of a topic together."""
+    context = rclpy.Context()
+    rclpy.init(context=context)
+    try:
+        node, got = rclpy.create_node("stalls", context=context), []
+        kind, qos = message_class(graph.TOPICS["/tf"].type), graph.TOPICS["/tf"].qos
+        node.create_subscription(kind, "tf", got.append, listener_qos(qos), raw=True)
+        publishers = [node.create_publisher(kind, "tf", publisher_qos(qos)) for _ in range(4)]
+        wait_until(lambda: all(p.get_subscription_count() == 1 for p in publishers), 30.0)
+        for _ in range(200):
+            for publisher in publishers:
+                publisher.publish(kind())
+        assert all(p.wait_for_all_acked() for p in publishers)
+        executor = SingleThreadedExecutor(context=context)
+        executor.add_node(node)
+        until = time.monotonic() + 30.0
+        while len(got) < 800 and time.monotonic() < until:
+            executor.spin_once(0.1)
+        assert len(got) == 800
     finally:
         rclpy.shutdown(context=context)
 
