@@ -9,6 +9,7 @@ import socket
 import subprocess
 import termios
 import time
+from contextlib import ExitStack
 
 import pytest
 from hostile_folder import HostileFolder
@@ -36,6 +37,12 @@ class Demo:
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, **options)
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        end(self.process)
+
     def output(self):
         return self._log.read_text(errors="replace")
 
@@ -57,14 +64,8 @@ class Demo:
 @pytest.fixture
 def start(tmp_path):
     """Function that starts a demo, which ends with the test."""
-    started = []
-
-    def make(*words, **options):
-        started.append(Demo(tmp_path, *words, **options))
-        return started[-1]
-
-    yield make
-    end(*(demo.process for demo in started))
+    with ExitStack() as started:
+        yield lambda *words, **options: started.enter_context(Demo(tmp_path, *words, **options))
 
 
 @pytest.fixture(scope="module")

@@ -20,13 +20,15 @@ from diagnostic_msgs.msg import DiagnosticArray
 from mm_ros.msg import TrackerArray
 from processes import end
 from rclpy.executors import SingleThreadedExecutor
-from rclpy.qos import QoSProfile, qos_profile_sensor_data
+from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import Joy
 from std_srvs.srv import Trigger
 
 from mm_ros.body.types import LOST, TRACKED
 from mm_ros.maths import rotations as rot
 from mm_ros.ros.conversions import trackers_from_ros
+from mm_ros.ros.graph import TOPICS
+from mm_ros.ros.qos import listener_qos
 from mm_ros.tracking.sources import axes
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -93,18 +95,19 @@ class Graph:
     def __init__(self, folder):
         environment = dict(os.environ, MM_ROS_USERS=str(folder / "users"))
         command = f"{sys.executable} -m mm_ros.ros.nodes tracker_bridge --ros-args -r __ns:=/xr"
-        self.process = subprocess.Popen(
-            [*command.split(), "-p", "source:=openxr", "-p", "fit_hands:=false"], env=environment
-        )
         rclpy.init()
         self.node = rclpy.create_node("listener")
         self.frames, self.complaints, self.grips = [], [], []
-        self.node.create_subscription(TrackerArray, "/xr/trackers", self._heard, QoSProfile(depth=100))
+        self.node.create_subscription(TrackerArray, "/xr/trackers", self._heard, listener_qos(TOPICS["trackers"].qos))
         self.node.create_subscription(Joy, "/xr/grip_buttons", self._gripped, qos_profile_sensor_data)
-        self.node.create_subscription(DiagnosticArray, "/diagnostics", self._health, QoSProfile(depth=10))
-        self.node.create_subscription(DiagnosticArray, "/xr/diagnostics", self._health, QoSProfile(depth=10))
+        health = listener_qos(TOPICS["/diagnostics"].qos)
+        self.node.create_subscription(DiagnosticArray, "/diagnostics", self._health, health)
+        self.node.create_subscription(DiagnosticArray, "/xr/diagnostics", self._health, health)
         self.executor = SingleThreadedExecutor()
         self.executor.add_node(self.node)
+        self.process = subprocess.Popen(
+            [*command.split(), "-p", "source:=openxr", "-p", "fit_hands:=false"], env=environment
+        )
 
     def _heard(self, msg):
         self.frames.append(trackers_from_ros(msg))

@@ -1,5 +1,6 @@
 """The launch files with the real `ros2 launch`, where it is installed."""
 
+import itertools
 import os
 import re
 import shutil
@@ -7,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -70,23 +72,20 @@ class Launched:
         os.killpg(self.process.pid, signal.SIGINT)
         return self.process.wait(PATIENCE_S)
 
-    def end(self) -> None:
-        if self.process.poll() is None:
+    def __enter__(self) -> "Launched":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(ProcessLookupError):  # the whole group has ended
             os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait()
+        self.process.wait()
 
 
 @pytest.fixture
 def launch(tmp_path):
-    started = []
-
-    def start(file: str, *arguments: str) -> Launched:
-        started.append(Launched(tmp_path / f"{len(started)}.log", file, *arguments))
-        return started[-1]
-
-    yield start
-    for one in started:
-        one.end()
+    logs = itertools.count()
+    with ExitStack() as started:
+        yield lambda *words: started.enter_context(Launched(tmp_path / f"{next(logs)}.log", *words))
 
 
 def assert_all_gone(one: Launched) -> None:

@@ -43,6 +43,8 @@ class Machines:
             "ROS_AUTOMATIC_DISCOVERY_RANGE": "SUBNET",
             "FASTDDS_BUILTIN_TRANSPORTS": "UDPv4",
         }
+
+    def start(self):
         self._start(1, ["-m", "mm_ros", "up", "--avatar", "far", "--trackers", "none"])
         self._start(1, [str(CHECKOUT / "test" / "net_listener.py"), "far"], self.poses_file)
         self._start(0, ["-m", "mm_ros.ros.nodes", "tracker_bridge", "--ros-args", "-r", "__ns:=/far"])
@@ -84,6 +86,7 @@ def machines(link, tmp_path_factory):
     warm()
     made = Machines(link, tmp_path_factory.mktemp("machines"))
     try:
+        made.start()
         made.wait_for(fresh(30), START_S)
         yield made
     finally:

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from contextlib import closing
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -382,9 +383,9 @@ def test_a_node_starts_alone_and_ends_cleanly(name, tmp_path):
 
 def test_a_node_whose_time_stands_still_ends_on_ctrl_c(tmp_path):
     """After a replay has ended, no timer of simulated time wakes the node."""
-    process = NodeProcess("path_control", "still", tmp_path / "log", use_sim_time=True)
-    process.wait_ready()
-    assert process.stop() == 0, process.said()
+    with NodeProcess("path_control", "still", tmp_path / "log", use_sim_time=True) as process:
+        process.wait_ready()
+        assert process.stop() == 0, process.said()
 
 
 def test_a_stick_moves_and_one_that_is_not_a_number_is_refused(ros, tmp_path):
@@ -423,9 +424,10 @@ def test_damage_that_the_background_check_finds_is_reported(ros, tmp_path):
     data = bytearray(default_database_path().read_bytes())
     data[len(data) // 2] ^= 1  # in the poses, not in the features
     damaged.write_bytes(data)
-    process = NodeProcess("motion_matcher", "damaged", tmp_path / "log", database=str(damaged))
-    client = Client("damaged", ("/diagnostics",))
-    try:
+    with (
+        NodeProcess("motion_matcher", "damaged", tmp_path / "log", database=str(damaged)) as process,
+        closing(Client("damaged", ("/diagnostics",))) as client,
+    ):
         process.wait_ready()
 
         def reported() -> bool:
@@ -435,9 +437,6 @@ def test_damage_that_the_background_check_finds_is_reported(ros, tmp_path):
         assert client.spin_until(reported, PATIENCE_S), process.said()
         assert "do not fit their checksum" in process.said()
         assert process.stop() == 0, process.said()
-    finally:
-        process.kill()
-        client.close()
 
 
 def test_the_harness_covers_the_whole_chain(world):

@@ -42,7 +42,6 @@ class Stage:
         rclpy.init()
         topics = ("joint_targets", "joint_states", "joint_commands", "joint_trajectory", "robot_status", "/tf")
         self.client = Client(avatar, (*topics, "robot/robot_description"))
-        self.process = NodeProcess("robot_follower", avatar, log, **parameters)
         self.poses, self.skeletons = self.client.publisher("pose"), self.client.publisher("skeleton")
         self.deadman, self.states = self.client.publisher("deadman"), self.client.publisher("/joint_states")
         self.grips, self.buttons = self.client.publisher("grip_buttons"), [0, 0]
@@ -50,6 +49,7 @@ class Stage:
         self.skeletons.publish(skeleton_to_ros(self.skeleton, self.client.now_ns()))
         self.held, self.measured, self.names = False, dict.fromkeys(NAMES, 0.1), list(NAMES)
         self.moves, self.stale, self.talks, self.order, self.added = True, False, True, list(NAMES), 0.0
+        self.process = NodeProcess("robot_follower", avatar, log, **parameters)
 
     def tick(self) -> None:
         pose = rest_pose(self.skeleton, self.client.now_ns())

@@ -20,7 +20,7 @@ from processes import PATIENCE_S
 
 from mm_ros.ros import graph
 from mm_ros.ros.conversions import stamp_from_ros
-from mm_ros.ros.qos import message_class, subscription_qos
+from mm_ros.ros.qos import listener_qos, message_class
 from mm_ros.ros.rviz import MARKERS, rviz_config
 
 AVATAR, WORLD = "seen", "odom"
@@ -51,10 +51,10 @@ def client(tmp_path_factory):
     urdf.write_text(f'<robot name="legs"><link name="pelvis"/>{leg("left", 0.1)}{leg("right", -0.1)}</robot>')
     command = ["up", "--avatar", AVATAR, "--world-frame", WORLD, "--visualizer", "--urdf", str(urdf)]
     command += ["-p", "motion_matcher.runners_up=true"]
-    with log.open("wb") as handle:
-        process = subprocess.Popen([sys.executable, "-m", "mm_ros", *command], stdout=handle, stderr=handle)
     rclpy.init()
     client = Client(AVATAR, EXPECTED)
+    with log.open("wb") as handle:
+        process = subprocess.Popen([sys.executable, "-m", "mm_ros", *command], stdout=handle, stderr=handle)
     try:
         until = time.monotonic() + START_S
         while not all(client.received[t] for t in EXPECTED):
@@ -145,7 +145,7 @@ def test_a_display_that_is_switched_on_is_drawn_and_off_it_costs_no_subscription
         kind = graph.TOPICS["markers"].type
         for topic in OPTIONAL:
             extra.node.create_subscription(
-                message_class(kind), topic, arrays[topic].append, subscription_qos(graph.TOPICS[topic].qos)
+                message_class(kind), topic, arrays[topic].append, listener_qos(graph.TOPICS[topic].qos)
             )
         for display in (d for d in MARKERS if d.topic in OPTIONAL):
             wanted = set(display.namespaces)
