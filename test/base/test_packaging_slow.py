@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from processes import end
+from processes import running
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SOURCES = ("build_support", "config", "launch", "mm_ros", "msg", "rviz")
@@ -132,7 +132,7 @@ from mm_ros.msg import TrackerArray
 rclpy.init()
 node = rclpy.create_node("listener")
 heard = []
-node.create_subscription(TrackerArray, "trackers", heard.append, 5)
+node.create_subscription(TrackerArray, "trackers", heard.append, 20)  # 2 s
 print("ready", flush=True)
 for _ in range(600):
     rclpy.spin_once(node, timeout_sec=0.1)
@@ -147,7 +147,7 @@ import time, rclpy
 from mm_ros.msg import Tracker, TrackerArray
 rclpy.init()
 node = rclpy.create_node("talker")
-publisher = node.create_publisher(TrackerArray, "trackers", 5)
+publisher = node.create_publisher(TrackerArray, "trackers", 20)
 for _ in range(600):
     publisher.publish(TrackerArray(epoch=7, trackers=[Tracker(role="head"), Tracker(role="left_hand")]))
     time.sleep(0.1)
@@ -157,15 +157,13 @@ for _ in range(600):
 
 
 def test_messages_go_from_one_process_to_another(installed: Installed) -> None:
-    python = installed.prefix / "bin" / "python"
-    plain = {k: v for k, v in os.environ.items() if k not in ("_ROS_WHEELS_BOOTSTRAP_COMPLETE", "LD_LIBRARY_PATH")}
-    environment = {**plain, "MM_ROS_CACHE": str(installed.cache)}
-    listener = subprocess.Popen([python, "-c", SUBSCRIBER], stdout=subprocess.PIPE, text=True, env=environment, cwd="/")
-    talker = subprocess.Popen([python, "-c", PUBLISHER], env=environment, cwd="/")
-    try:
+    python = str(installed.prefix / "bin" / "python")
+    inherited = {k: v for k, v in os.environ.items() if k not in ("_ROS_WHEELS_BOOTSTRAP_COMPLETE", "LD_LIBRARY_PATH")}
+    environment = {**inherited, "MM_ROS_CACHE": str(installed.cache)}
+    plain = {"env": environment, "cwd": "/"}
+    hearing = running([python, "-c", SUBSCRIBER], stdout=subprocess.PIPE, text=True, **plain)
+    with hearing as listener, running([python, "-c", PUBLISHER], **plain):
         out, _ = listener.communicate(timeout=90)
-    finally:
-        end(listener, talker)
     assert "7 ['head', 'left_hand'] mm_ros/msg/TrackerArray" in out
 
 

@@ -104,9 +104,8 @@ class Side:
     def start(self, log: Path, *words: str) -> subprocess.Popen:
         command = self.link.command(self.side, sys.executable, *words)
         with log.open("ab") as out:
-            process = subprocess.Popen(command, stdout=out, stderr=out, env=environment(self.home))
-        self.started.append(process)
-        return process
+            self.started.append(subprocess.Popen(command, stdout=out, stderr=out, env=environment(self.home)))
+        return self.started[-1]
 
     def close(self) -> None:
         for process in self.started:

@@ -61,16 +61,17 @@ class Page:
         self._folder, self._log = folder, (folder / "log").open("ab")
         self.said = (folder / "log").read_text
         words = [["up", "--avatar", AVATAR], ["view", "--port", str(port), "--show", f"{AVATAR},{OTHER}"]]
-        self._running = [
-            subprocess.Popen(
-                [sys.executable, "-m", "mm_ros", *w], stdout=self._log, stderr=self._log,
-                env={**os.environ, TOKEN_VARIABLE: token},
-            )
-            for w in words
-        ]
+        self._running = []
         self.client = Client(AVATAR, ("pose", "trackers"))
         self.outside: list[str] = []
         try:
+            for w in words:
+                self._running.append(
+                    subprocess.Popen(
+                        [sys.executable, "-m", "mm_ros", *w], stdout=self._log, stderr=self._log,
+                        env={**os.environ, TOKEN_VARIABLE: token},
+                    )
+                )  # fmt: skip
             assert self.client.spin_until(lambda: self.client.received["pose"], 150.0), "no pose came"
             self.page = self.open()
         except BaseException:
@@ -131,8 +132,8 @@ class Page:
         return self.client.arrived["trackers"][-1] if self.client.arrived["trackers"] else 0.0
 
     def close(self):
-        self.client.close()
         end(*reversed(self._running))
+        self.client.close()
         self._log.close()
         return [process.returncode for process in self._running]
 
@@ -173,9 +174,11 @@ def seen(ros, tmp_path_factory):
         browser = Browser(p)
         with browser.within(TEST_S):
             page = Page(tmp_path_factory.mktemp("page"), browser)
-        yield page
-        browser.close()
-        codes = page.close()
+        try:
+            yield page
+            browser.close()
+        finally:
+            codes = page.close()
     assert codes == [0, 0]
     assert page.outside == []
 

@@ -13,7 +13,7 @@ import urllib.request
 
 import pytest
 from chromium import CHROMIUM, Browser, free_port
-from processes import PATIENCE_S, warm
+from processes import PATIENCE_S, running, warm
 
 from mm_ros.web.headset import ways
 from mm_ros.web.headset.ways import Usb, by_usb, nothing_came, progress
@@ -176,12 +176,11 @@ def test_the_command_prints_the_ways_and_what_is_wrong(tmp_path, adb):
     command = [sys.executable, "-m", "mm_ros", "headset", "--port", str(port), "--no-inspector"]
     environment = {**os.environ, "MM_ROS_HEADSET": str(tmp_path / "own"), "MM_ROS_USERS": str(tmp_path / "users")}
     log = tmp_path / "log"
-    with log.open("w") as out:
-        running = subprocess.Popen(command, stdout=out, stderr=out, env=environment, start_new_session=True)
-    try:
+    options = {"env": environment, "start_new_session": True}
+    with log.open("w") as out, running(command, stdout=out, stderr=out, **options) as process:
         until = time.monotonic() + 240.0
         while "without a cable, start" not in log.read_text():  # the last line of what is wrong
-            assert running.poll() is None and time.monotonic() < until, log.read_text()
+            assert process.poll() is None and time.monotonic() < until, log.read_text()
             time.sleep(0.1)
         text = log.read_text()
         assert "nothing came from a headset" in text
@@ -190,9 +189,8 @@ def test_the_command_prints_the_ways_and_what_is_wrong(tmp_path, adb):
         with urllib.request.urlopen(url, timeout=PATIENCE_S) as page:  # the printed address is the page
             assert b"Enter VR" in page.read()
         assert stat.S_IMODE((tmp_path / "own" / "token").stat().st_mode) == 0o600
-    finally:
-        running.send_signal(signal.SIGINT)
-        assert running.wait(180) in (0, 130)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(180) in (0, 130)
     forget = [*command[:4], "--forget"]
     done = subprocess.run(forget, env=environment, capture_output=True, text=True, timeout=PATIENCE_S)
     assert "token" in done.stdout and not (tmp_path / "own" / "token").exists()
