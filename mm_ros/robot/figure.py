@@ -10,12 +10,13 @@ import numpy as np
 
 from mm_ros.body.types import F64
 from mm_ros.maths import rotations as rot
-from mm_ros.robot.load import load_robot
+from mm_ros.robot.load import load_robot, robot_text
 from mm_ros.robot.model import Robot
 from mm_ros.robot.overrides import FILE, Overrides, adapted, read_overrides, roles_with
 from mm_ros.robot.roles import NotHumanoidError, Roles, meeting_point
 from mm_ros.robot.soles import Sole, find_sole
 from mm_ros.robot.tree import Tree
+from mm_ros.robot.xml import parse
 
 TWIST = 0.9  # A joint whose axis has at least this cosine to the direction of its limb twists the limb.
 SIDES = ("left", "right")
@@ -80,11 +81,29 @@ class Figure:
 
 def read_figure(path: str | Path, overrides: str | Path | None = None) -> Figure:
     """Read a robot file and robot.yaml: the given one, or else the one beside the robot file if it exists."""
+    robot, stated = read_robot(path, overrides)
+    return figure_of(robot, roles_with(robot, stated), stated)
+
+
+def read_robot(path: str | Path, overrides: str | Path | None = None) -> tuple[Robot, Overrides]:
+    """Read a robot file and the robot.yaml that `read_figure` uses."""
     beside = Path(path).parent / FILE
     chosen = overrides or (beside if beside.is_file() else None)
     stated = Overrides() if chosen is None else read_overrides(chosen)
-    robot = adapted(load_robot(path), stated)
-    return figure_of(robot, roles_with(robot, stated), stated)
+    return adapted(load_robot(path), stated), stated
+
+
+def state_publisher_suffices(path: str | Path) -> bool:
+    """Return whether robot_state_publisher can publish all links of a robot file. robot_state_publisher reads URDF
+    only, and publishes the child link of a joint only if the joint is fixed, has an angle in `joint_states`, or mimics
+    a joint that has one. `joint_states` contains the joints in `Robot.moving`."""
+    text = robot_text(path)
+    if not text:
+        return False
+    stated = read_robot(path)[0].moving
+    unfixed = [e for e in parse(text, str(path)).findall("joint") if e.get("type") != "fixed"]
+    sources = [(e.get("name") if (m := e.find("mimic")) is None else m.get("joint")) for e in unfixed]
+    return set(sources) <= set(stated)
 
 
 def figure_of(robot: Robot, roles: Roles, stated: Overrides = NONE) -> Figure:

@@ -15,6 +15,7 @@ from mm_ros.base.own_python import module_command
 from mm_ros.base.renamed import refuse_renamed_in
 from mm_ros.base.share import share_folder
 from mm_ros.motion.feature_files import STEERED
+from mm_ros.robot.figure import state_publisher_suffices
 from mm_ros.robot.load import robot_text, t_pose_in_radians
 from mm_ros.ros import graph
 from mm_ros.ros.parameters import world_frame
@@ -304,6 +305,8 @@ def _robot(given: dict[str, str]) -> list[Any]:
                 {
                     "robot_description": ParameterValue(robot_text(given["urdf"]), value_type=str),
                     "frame_prefix": f"{given['avatar']}/robot/",
+                    # The maximum, at which links are published for each message. The default is 20 Hz.
+                    "publish_frequency": 1000.0,
                     "use_sim_time": given["use_sim_time"] == "true",
                 }
             ],
@@ -317,7 +320,8 @@ def _robot(given: dict[str, str]) -> list[Any]:
 
 
 def _has_state_publisher(robot: str) -> bool:
-    if not robot or not robot_text(robot):
+    """Return whether robot_state_publisher publishes the robot's links on TF. Otherwise, `robot_follower` does."""
+    if not state_publisher_suffices(robot):
         return False
     from ament_index_python.packages import PackageNotFoundError, get_package_prefix
 

@@ -8,6 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 import yaml
@@ -23,6 +24,7 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.qos import QoSCompatibility, qos_check_compatible
 
 from mm_ros.base.share import share_folder
+from mm_ros.robot.figure import read_robot
 from mm_ros.robot.guard import GuardSettings
 from mm_ros.ros import describe, launching, rviz
 from mm_ros.ros.nodes.visualizer import SOURCES
@@ -321,7 +323,7 @@ def launch(monkeypatch, tmp_path):
         given = {a.name: a.default for a in launching.ARGUMENTS} | arguments
         monkeypatch.setattr(launching, "_after", lambda first, then: [first, *then])
         actions = launching.many(many, given) if many else launching.avatar_actions(**given)
-        return {a.named["executable"]: a.named for a in actions if "executable" in a.named}
+        return {a.named.get("executable", a.named.get("name")): a.named for a in actions}
 
     return start
 
@@ -373,9 +375,55 @@ def test_a_robots_links_are_published_once(launch, monkeypatch, tmp_path, instal
         node = started["robot_state_publisher"]
         assert node["namespace"] == "anna"
         assert node["parameters"] == [
-            {"robot_description": "<robot name='r: x'/>", "frame_prefix": "anna/robot/", "use_sim_time": True}
+            {
+                "robot_description": "<robot name='r: x'/>", "frame_prefix": "anna/robot/",
+                "publish_frequency": 1000.0, "use_sim_time": True,
+            }
         ]
     assert [d["TF Prefix"] for d in opened(started["rviz2"])["Displays"] if "TF Prefix" in d] == ["", "anna/robot"]
+
+
+JOINT = (
+    '<joint name="{0}" type="{1}"><parent link="{2}"/><child link="{3}"/><limit lower="-1" upper="1"/>{4}</joint>'
+)
+ROBOT = '<robot name="r"><link name="a"/><link name="b"/><link name="c"/>{}</robot>'
+
+
+def links_of_state_publisher(text: str, states: set[str]) -> set[str]:
+    """Return the child links that robot_state_publisher puts on TF, by the rule in its `addChildren`,
+    `callbackJointState` and `publishTransforms`."""
+    joints = ElementTree.fromstring(text).findall("joint")
+    known = states | {j.get("name") for j in joints for m in j.findall("mimic") if m.get("joint") in states}
+    fixed = [j for j in joints if j.get("type") == "fixed"]
+    moved = [j for j in joints if j.get("type") in ("revolute", "continuous", "prismatic") and j.get("name") in known]
+    return {j.find("child").get("link") for j in fixed + moved}
+
+
+@pytest.mark.parametrize("composed", ["false", "true"])
+@pytest.mark.parametrize(
+    ("kind", "mimic", "ignored", "published"),
+    [
+        ("revolute", "", "", True), ("continuous", "", "", True), ("fixed", "", "", True), ("revolute", "i", "", True),
+        ("prismatic", "", "", False), ("floating", "", "", False), ("planar", "", "", False),
+        ("prismatic", "i", "", True), ("revolute", "", "j", False), ("revolute", "i", "i", False),
+    ],
+)  # fmt: skip
+def test_each_link_of_a_robot_is_on_tf_once(launch, monkeypatch, tmp_path, kind, mimic, ignored, published, composed):
+    """robot_state_publisher is started only if it publishes all links; otherwise `robot_follower` publishes them."""
+    monkeypatch.setattr("ament_index_python.packages.get_package_prefix", lambda name: "/opt")
+    urdf = tmp_path / "robot.urdf"
+    follows = f'<mimic joint="{mimic}"/>' if mimic else ""
+    joints = JOINT.format("i", "revolute", "a", "b", ""), JOINT.format("j", kind, "b", "c", follows)
+    urdf.write_text(ROBOT.format("".join(joints)))
+    (tmp_path / "robot.yaml").write_text(f"ignore: [{ignored}]")
+    states = set(read_robot(urdf)[0].moving)
+    assert (links_of_state_publisher(urdf.read_text(), states) == {"b", "c"}) is published
+    started = launch(urdf=str(urdf), composed=composed)
+    assert ("robot_state_publisher" in started) is published
+    if composed == "true":
+        assert ("robot_follower.link_tf=false" in started["mm_ros_up"]["cmd"]) is published
+    else:
+        assert started["robot_follower"]["parameters"][-1]["link_tf"] is not published
 
 
 def test_launch_arguments_match_the_graph():
