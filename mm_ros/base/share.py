@@ -7,12 +7,17 @@ from pathlib import Path
 from mm_ros.base.errors import MmRosError
 
 
+def ament_prefixes() -> list[str]:
+    """Return the folders in which ROS packages are installed."""
+    return [*filter(None, os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep))]
+
+
 def share_folder() -> Path:
     checkout = Path(__file__).resolve().parents[2]
     if (checkout / "package.xml").is_file():
         return checkout
     # An installation in a virtual environment of Python is not in AMENT_PREFIX_PATH.
-    prefixes = [*filter(None, os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep)), sys.prefix]
+    prefixes = [*ament_prefixes(), sys.prefix]
     for prefix in prefixes:
         share = Path(prefix) / "share" / "mm_ros"
         if (share / "package.xml").is_file():

@@ -7,12 +7,14 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from mm_ros.base.errors import MmRosError
+from mm_ros.base.share import ament_prefixes
 from mm_ros.robot.mjcf import read_mjcf
 from mm_ros.robot.model import Robot
 from mm_ros.robot.urdf import parse_urdf
@@ -57,12 +59,28 @@ def _noted(robot: Robot) -> Robot:
     return replace(robot, notes=(*robot.notes, note))
 
 
+MESH_OR_TEXTURE = re.compile(r"""(<(?:mesh|texture)\s[^<>]*?\bfilename\s*=\s*)(["'])(.*?)\2""", re.DOTALL)
+
+
 def robot_text(path: str | Path) -> str:
     """Return the URDF text of a robot file for the topic `robot_description`, or "" if the file is not a URDF or xacro
-    file."""
+    file. Names of existing meshes and textures become file:// addresses, because RViz finds neither relative names nor
+    files of packages that are not installed."""
     path, text = Path(path), file_text(path)
     text = _expanded(path) if path.suffix == ".xacro" or "<xacro:" in text else text
-    return text if "<robot" in text else ""
+
+    def located(m: re.Match[str]) -> str:
+        name = unescape(m[3])
+        found = None if _is_installed(name) else _file_near(path, name)
+        return m[0] if found is None else f"{m[1]}{m[2]}{found.as_uri()}{m[2]}"
+
+    return MESH_OR_TEXTURE.sub(located, text) if "<robot" in text else ""
+
+
+def _is_installed(file: str) -> bool:
+    """Return whether `file` is in an installed ROS package, which RViz also finds on another machine."""
+    scheme, _, rest = file.rpartition("://")
+    return scheme == "package" and any((Path(p) / "share" / rest).is_file() for p in ament_prefixes())
 
 
 def t_pose_in_radians(option: str, text: str) -> str:
@@ -129,9 +147,13 @@ def package_folder(path: Path, package: str) -> Path | None:
 
 def mesh_path(robot: Robot, file: str) -> Path | None:
     """Return the path of a mesh file, or None if it does not exist or is not in a folder around the robot file."""
-    if not robot.source or not file or "\0" in file:
+    return _file_near(Path(robot.source), file) if robot.source else None
+
+
+def _file_near(source: Path, file: str) -> Path | None:
+    if not file or "\0" in file:
         return None
-    source = Path(robot.source).resolve()
+    source = source.resolve()
     scheme, _, rest = file.rpartition("://")
     # Meshes may be in folders up to HIGHEST levels above the robot file, but not in the root of the disk.
     folders = [f for f in list(source.parents)[:HIGHEST] if f.parent != f]

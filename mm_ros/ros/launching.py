@@ -264,7 +264,8 @@ def _others(given: dict[str, str], avatars: Sequence[str]) -> list[Any]:
     out: list[Any] = []
     time = [{"use_sim_time": given["use_sim_time"] == "true"}]
     if given["rviz"] == "true":
-        view = _write_view(rviz_config(avatars, given["world_frame"] or "map", bool(given["urdf"])))
+        robot = bool(given["urdf"] and robot_text(given["urdf"]))  # no description of MJCF files is published
+        view = _write_view(rviz_config(avatars, given["world_frame"] or "map", robot))
         out.append(Node(package="rviz2", executable="rviz2", arguments=["-d", view], parameters=time))
     if given["viewer"] == "true":
         out.append(

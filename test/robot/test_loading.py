@@ -3,6 +3,7 @@
 import contextlib
 import os
 import shutil
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from robots import HUMANOID, TEXT
 
 from mm_ros.base.errors import MmRosError
 from mm_ros.cli.main import main
-from mm_ros.robot.load import load_robot, mesh_path
+from mm_ros.robot.load import load_robot, mesh_path, robot_text
 from mm_ros.robot.roles import find_roles
 
 LINK = (
@@ -125,6 +126,27 @@ def test_meshes_stay_inside_of_the_robots_folders(tmp_path):
     up = "../" * 8
     for file in (f"{up}secret.stl", f"package://my_robot/{up}secret.stl", "file:///etc/passwd", "http://x/y.stl"):
         assert mesh_path(robot, file) is None
+
+
+def test_the_published_text_names_meshes_as_rviz_finds_them(tmp_path, monkeypatch):
+    """RViz takes addresses and package:// of installed packages (resource_retriever), but no relative names."""
+    folder = tmp_path / "my robot" / "urdf"
+    folder.mkdir(parents=True)
+    (folder / "a&b.stl").write_text("solid")
+    for package in (tmp_path / "known", tmp_path / "share" / "known"):
+        package.mkdir(parents=True)
+        (package / "a.stl").write_text("solid")
+    monkeypatch.setenv("AMENT_PREFIX_PATH", str(tmp_path))
+    names = ["a&amp;b.stl", "package://my robot/urdf/a&amp;b.stl", "package://known/a.stl", "http://x/y.stl", "no.stl"]
+    shapes = "".join(f'<visual><geometry><mesh scale="1 1 1"\n filename="{n}"/></geometry></visual>' for n in names)
+    (folder / "r.urdf").write_text(
+        f"<robot name='r'><link name='a'>{shapes}</link><material><texture filename='a&amp;b.stl'/></material></robot>"
+    )
+    root = ElementTree.fromstring(robot_text(folder / "r.urdf"))
+    here = f"file://{tmp_path}/my%20robot/urdf/a%26b.stl"
+    assert [e.get("filename") for e in root.iter("mesh")] == [here, here, *names[2:]]
+    assert [e.get("filename") for e in root.iter("texture")] == [here]
+    assert robot_text(HUMANOID) == TEXT
 
 
 def test_xacro_is_expanded(tmp_path):

@@ -383,6 +383,13 @@ def test_a_robots_links_are_published_once(launch, monkeypatch, tmp_path, instal
     assert [d["TF Prefix"] for d in opened(started["rviz2"])["Displays"] if "TF Prefix" in d] == ["", "anna/robot"]
 
 
+def test_rviz_has_no_display_for_a_robot_without_a_published_description(launch, tmp_path):
+    mjcf = tmp_path / "robot.xml"
+    mjcf.write_text("<mujoco/>")
+    node = launch(urdf=str(mjcf), rviz="true")["rviz2"]
+    assert [d["Name"] for d in opened(node)["Displays"] if "TF Prefix" in d] == ["Body"]
+
+
 JOINT = (
     '<joint name="{0}" type="{1}"><parent link="{2}"/><child link="{3}"/><limit lower="-1" upper="1"/>{4}</joint>'
 )
