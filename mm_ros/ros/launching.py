@@ -105,7 +105,7 @@ def avatar_actions(extra: Sequence[Any] = (), **given: str) -> list[Any]:
     """Return the launch actions of one avatar: prepare compiled functions and database, then start the nodes and the
     actions `extra`."""
     check(given)
-    given = _framed(given)
+    given = {**_framed(given), "avatar": _avatar_name(given["avatar"])}
     others = [*_robot(given), *_others(given, [given["avatar"]])]
     return [*_environment(given), *_after(_warm(given), [*_nodes(given), *others, *extra])]
 
@@ -116,7 +116,8 @@ def many(avatars: str, given: dict[str, str]) -> list[Any]:
     names = ("path", "record", "urdf", "urdf_t_pose")
     fixed = {**_framed(given), **dict.fromkeys(names, ""), "control": "vr", "trackers": "synthetic", "viewer": "false"}
     fixed["pose_estimator"] = "false"  # synthetic users have no camera
-    each = [{**fixed, **_given(user)} for user in users_of(avatars, "avatar")]
+    users = users_of(avatars, "avatar")
+    each = [{**fixed, **_given(user)} for user in users]
     for one in each:
         check(one)
     if given["composed"] == "true":
@@ -124,8 +125,18 @@ def many(avatars: str, given: dict[str, str]) -> list[Any]:
         nodes = _one_process(together, ["--avatars" if avatars.isdigit() else "--users", avatars])
     else:
         nodes = [n for one in each for n in _processes(one)]
-    others = _others({**each[0], "viewer": given["viewer"], "avatar": "/"}, [one["avatar"] for one in each])
+    places = [tuple(float(v) for v in user.place.split(",")) for user in users]
+    shared = {**each[0], "viewer": given["viewer"], "avatar": "/"}
+    others = _others(shared, [user.avatar for user in users], places)
     return [*_environment(given), *_after(_warm(fixed), [*nodes, *others])]
+
+
+def _avatar_name(text: str) -> str:
+    """Return the name without slashes around it, as nodes use it in TF frames. RViz needs it in names of topics."""
+    name = text.strip("/")
+    if not name:
+        raise MmRosError(f"avatar:={text}: expected a name, for example avatar:=anna")
+    return name
 
 
 def _given(user: User) -> dict[str, str]:
@@ -257,7 +268,7 @@ def _one_process(given: dict[str, str], more: Sequence[str] = ()) -> list[Any]:
     return [ExecuteProcess(cmd=command, output="screen", respawn=True, respawn_delay=RESPAWN_S, name="mm_ros_up")]
 
 
-def _others(given: dict[str, str], avatars: Sequence[str]) -> list[Any]:
+def _others(given: dict[str, str], avatars: Sequence[str], places: Any = ((0.0, 0.0),)) -> list[Any]:
     from launch.actions import ExecuteProcess
     from launch_ros.actions import Node
 
@@ -265,7 +276,7 @@ def _others(given: dict[str, str], avatars: Sequence[str]) -> list[Any]:
     time = [{"use_sim_time": given["use_sim_time"] == "true"}]
     if given["rviz"] == "true":
         robot = bool(given["urdf"] and robot_text(given["urdf"]))  # no description of MJCF files is published
-        view = _write_view(rviz_config(avatars, given["world_frame"] or "map", robot))
+        view = _write_view(rviz_config(avatars, given["world_frame"] or "map", robot, places))
         out.append(Node(package="rviz2", executable="rviz2", arguments=["-d", view], parameters=time))
     if given["viewer"] == "true":
         out.append(

@@ -8,14 +8,16 @@ and a link's name by a slash. A display that is switched off in RViz does not su
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import yaml
 
+from mm_ros.body.types import F64
 from mm_ros.ros import graph
-from mm_ros.ros.several import ROOM_M
 
 _HEAD = "# Made by mm_ros/ros/rviz.py. The launch files write one for the avatars that they start (rviz:=true).\n"
 FARTHEST_M = 30.0
@@ -43,17 +45,22 @@ MARKERS: tuple[MarkerDisplay, ...] = (
 )
 
 
-def rviz_config(avatars: Sequence[str], world_frame: str = "map", robot: bool = False) -> str:
+def rviz_config(
+    avatars: Sequence[str], world_frame: str = "map", robot: bool = False,
+    places: Sequence[tuple[float, float]] = ((0.0, 0.0),),
+) -> str:  # fmt: skip
     """Return the text of an RViz configuration file for the avatars `avatars`. If `robot` is true, RViz also shows the
-    user's robot, whose links are frames below `<avatar>/robot/`."""
+    user's robot, whose links are frames below `<avatar>/robot/`. `places` are the positions (x, y) of the users' rooms
+    in the world [m]. The camera follows the first avatar and looks at the middle of the rooms."""
     each = [_avatar(name, robot) for name in avatars]
     displays = [_floor(), *(each[0] if len(each) == 1 else map(_group, avatars, each)), _frames()]
     paths = [""] if len(each) == 1 else [f"/{name}1" for name in avatars]
     expanded = [p for p in paths if p] + [f"{p}/Markers1{end}" for p in paths for end in ("", "/Namespaces1")]
-    return _HEAD + yaml.safe_dump(_window(displays, expanded, avatars, world_frame), sort_keys=False)
+    view = _view(avatars[0], np.array(places))
+    return _HEAD + yaml.safe_dump(_window(displays, expanded, view, world_frame), sort_keys=False)
 
 
-def _window(displays: list[Any], expanded: list[str], avatars: Sequence[str], world_frame: str) -> dict[str, Any]:
+def _window(displays: list[Any], expanded: list[str], view: dict[str, Any], world_frame: str) -> dict[str, Any]:
     # With the RViz tools SetGoal and PublishPoint, the user sets a path for the avatar.
     tools = ("MoveCamera", "Select", "FocusCamera", "Measure", "SetGoal", "PublishPoint")
     return {
@@ -68,7 +75,7 @@ def _window(displays: list[Any], expanded: list[str], avatars: Sequence[str], wo
             "Class": "", "Displays": displays, "Enabled": True,
             "Global Options": {"Background Color": "40; 42; 48", "Fixed Frame": world_frame, "Frame Rate": 30},
             "Name": "root", "Tools": [{"Class": f"rviz_default_plugins/{t}"} for t in tools], "Value": True,
-            "Views": {"Current": _view(avatars), "Saved": None},
+            "Views": {"Current": view, "Saved": None},
         },
         # Without the two keys, RViz 14 decides by an uninitialised variable whether it hides the panels at each side.
         "Window Geometry": {
@@ -77,12 +84,13 @@ def _window(displays: list[Any], expanded: list[str], avatars: Sequence[str], wo
     }  # fmt: skip
 
 
-def _view(avatars: Sequence[str]) -> dict[str, Any]:
-    width = ROOM_M * (len(avatars) - 1)
+def _view(avatar: str, places: F64) -> dict[str, Any]:
+    low, high = places.min(0), places.max(0)
+    x, y = ((low + high) / 2 - places[0]).tolist()
     return {
-        "Class": "rviz_default_plugins/Orbit", "Distance": min(4.5 + width, FARTHEST_M),
-        "Focal Point": {"X": 0.0, "Y": width / 2, "Z": 0.9}, "Name": "Current View", "Near Clip Distance": 0.01,
-        "Pitch": 0.25, "Target Frame": f"{avatars[0]}/root", "Value": "Orbit (rviz)", "Yaw": 0.8,
+        "Class": "rviz_default_plugins/Orbit", "Distance": min(4.5 + math.dist(low, high), FARTHEST_M),
+        "Focal Point": {"X": x, "Y": y, "Z": 0.9}, "Name": "Current View", "Near Clip Distance": 0.01,
+        "Pitch": 0.25, "Target Frame": f"{avatar}/root", "Value": "Orbit (rviz)", "Yaw": 0.8,
     }  # fmt: skip
 
 

@@ -345,6 +345,24 @@ def test_rviz_shows_all_of_several_avatars(launch):
     assert {t["Value"].split("/")[1] for t in topics} == {"avatar1", "avatar2", "avatar3"}
 
 
+def test_the_camera_looks_at_the_middle_of_the_users_rooms(launch, tmp_path):
+    users = tmp_path / "users.yaml"
+    users.write_text("anna: {place: [1, 0]}\nben: {place: [4, 4]}\n")
+    view = opened(launch(many=str(users), rviz="true")["rviz2"])["Views"]["Current"]
+    assert view["Target Frame"] == "anna/root"
+    assert (view["Focal Point"]["X"], view["Focal Point"]["Y"], view["Distance"]) == (1.5, 2.0, 9.5)
+    view = opened(launch(many="3", rviz="true")["rviz2"])["Views"]["Current"]
+    assert (view["Focal Point"]["X"], view["Focal Point"]["Y"], view["Distance"]) == (0.0, 5.0, 14.5)
+
+
+def test_slashes_around_the_name_of_an_avatar_are_left_out(launch):
+    node = launch(rviz="true", avatar="/anna/")["rviz2"]
+    assert all(t["Value"].startswith("/anna/") for t in topics_of(opened(node)["Displays"]))
+    assert opened(node)["Views"]["Current"]["Target Frame"] == "anna/root"
+    with pytest.raises(MmRosError, match="expected a name"):
+        launch(avatar="/")
+
+
 def test_a_world_frame_in_the_file_of_parameters_holds_for_all_nodes_and_rviz(launch, tmp_path):
     file = tmp_path / "mine.yaml"
     file.write_text("/**/pose_postprocessor:\n  ros__parameters:\n    world_frame: odom\n")
