@@ -1,6 +1,7 @@
 """The graph is described once: YAML, docs, RViz file, launch arguments and QoS agree with mm_ros/ros/graph.py."""
 
 import json
+import runpy
 import sys
 import time
 import types
@@ -303,13 +304,16 @@ class Made:
 
 
 @pytest.fixture
-def launch(monkeypatch, tmp_path):
-    """Return (executable, arguments) of each node and process of a launch file, without `ros2 launch`."""
+def launch(monkeypatch, tmp_path, share):
+    """Execute a launch file without `ros2 launch`, and return the arguments of each node and process by its name. With
+    several avatars, the names of their nodes contain the namespace."""
+    actions = (
+        "DeclareLaunchArgument", "ExecuteProcess", "OpaqueFunction", "RegisterEventHandler", "SetEnvironmentVariable",
+        "Shutdown",
+    )
     modules = {
-        "launch": {}, "launch.event_handlers": {"OnProcessExit": Made}, "launch_ros": {},
-        "launch.actions": dict.fromkeys(
-            ("ExecuteProcess", "RegisterEventHandler", "SetEnvironmentVariable", "Shutdown"), Made
-        ),
+        "launch": {"LaunchDescription": Made}, "launch.event_handlers": {"OnProcessExit": Made}, "launch_ros": {},
+        "launch.actions": dict.fromkeys(actions, Made),
         "launch.logging": {"launch_config": types.SimpleNamespace(log_dir=str(tmp_path))},
         "launch_ros.actions": {"Node": Made},
         "launch_ros.parameter_descriptions": {"ParameterValue": lambda value, value_type: value_type(value)},
@@ -319,11 +323,16 @@ def launch(monkeypatch, tmp_path):
         vars(module).update(content)
         monkeypatch.setitem(sys.modules, name, module)
 
-    def start(many: str = "", **arguments: str) -> dict[str, dict]:
-        given = {a.name: a.default for a in launching.ARGUMENTS} | arguments
+    def start(file: str = "avatar", **arguments: str) -> dict[str, dict]:
+        described = runpy.run_path(str(share / "launch" / f"{file}.launch.py"))["generate_launch_description"]()
+        *declared, function = described.given[0]
+        given = {a.given[0]: a.named["default_value"] for a in declared}
+        assert set(arguments) <= set(given)
+        context = types.SimpleNamespace(launch_configurations=given | arguments)
         monkeypatch.setattr(launching, "_after", lambda first, then: [first, *then])
-        actions = launching.many(many, given) if many else launching.avatar_actions(**given)
-        return {a.named.get("executable", a.named.get("name")): a.named for a in actions}
+        named = [a.named for a in function.named["function"](context)]
+        spaces = [f"{n['namespace']}/" if file == "multi" and "namespace" in n else "" for n in named]
+        return {s + n.get("executable", n.get("name", "")): n for s, n in zip(spaces, named, strict=True)}
 
     return start
 
@@ -339,19 +348,62 @@ def test_a_launch_starts_rviz_with_a_file_for_its_avatar_on_the_time_of_the_grap
     assert opened(node)["Global Options"]["Fixed Frame"] == "odom"
 
 
-def test_rviz_shows_all_of_several_avatars(launch):
-    node = launch(many="3", rviz="true")["rviz2"]
-    topics = topics_of(flat(opened(node)["Displays"]))
-    assert {t["Value"].split("/")[1] for t in topics} == {"avatar1", "avatar2", "avatar3"}
+def uses_sim_time(node: dict) -> bool:
+    values = [p["use_sim_time"] for p in node["parameters"] if "use_sim_time" in p]  # other entries are file names
+    return values[-1:] == [True]
+
+
+def test_a_replay_runs_all_nodes_and_rviz_on_the_time_of_the_recording(launch):
+    started = launch("replay", session="folder", rviz="true", viewer="true", loop="true", rate="2.0")
+    nodes = {name for name, node in started.items() if "executable" in node}
+    expected = {n.name for n in graph.nodes_for("vr", ["visualizer"])} - {"tracker_bridge"}
+    assert nodes == {*expected, "rviz2", "viewer"}
+    assert all(uses_sim_time(started[name]) for name in nodes)
+    assert {"folder", "--clock", "--loop", "2.0"} <= set(started["mm_ros_replay"]["cmd"])
+    started = launch("replay", session="folder", rviz="true", composed="true")
+    assert {"--use-sim-time", "--trackers=none", "--visualizer"} <= set(started["mm_ros_up"]["cmd"])
+    assert uses_sim_time(started["rviz2"]) and "--loop" not in started["mm_ros_replay"]["cmd"]
+
+
+@pytest.mark.parametrize("from_file", [False, True])
+def test_rviz_shows_all_of_several_avatars(launch, tmp_path, from_file):
+    users = tmp_path / "users.yaml"
+    users.write_text("anna: {}\nben: {place: [2, 0]}\n")
+    names, avatars = (("anna", "ben"), str(users)) if from_file else (("avatar1", "avatar2", "avatar3"), "3")
+    started = launch("multi", avatars=avatars, rviz="true", world_frame="odom")
+    topics = topics_of(flat(opened(started["rviz2"])["Displays"]))
+    assert {t["Value"].split("/")[1] for t in topics} == set(names)
+    assert opened(started["rviz2"])["Global Options"]["Fixed Frame"] == "odom"
+    assert {name for name in started if name.endswith("/visualizer")} == {f"{name}/visualizer" for name in names}
+    command = launch("multi", avatars=avatars, rviz="true", composed="true")["mm_ros_up"]["cmd"]
+    assert "--visualizer" in command
+    assert command[command.index("--users" if from_file else "--avatars") + 1] == avatars
+    without = launch("multi", avatars=avatars)
+    assert not [name for name in without if "visualizer" in name or name == "rviz2"]
+
+
+def test_robot_state_publisher_is_used_only_if_it_is_installed(launch, monkeypatch, tmp_path):
+    from ament_index_python.packages import PackageNotFoundError
+
+    def absent(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    urdf = tmp_path / "robot.urdf"
+    urdf.write_text(ROBOT.format(JOINT.format("i", "fixed", "a", "b", "") + JOINT.format("j", "fixed", "b", "c", "")))
+    for find, installed in ((lambda name: "/opt", True), (absent, False)):
+        monkeypatch.setattr("ament_index_python.packages.get_package_prefix", find)
+        started = launch(urdf=str(urdf))
+        assert ("robot_state_publisher" in started) is installed
+        assert started["robot_follower"]["parameters"][-1]["link_tf"] is not installed
 
 
 def test_the_camera_looks_at_the_middle_of_the_users_rooms(launch, tmp_path):
     users = tmp_path / "users.yaml"
     users.write_text("anna: {place: [1, 0]}\nben: {place: [4, 4]}\n")
-    view = opened(launch(many=str(users), rviz="true")["rviz2"])["Views"]["Current"]
+    view = opened(launch("multi", avatars=str(users), rviz="true")["rviz2"])["Views"]["Current"]
     assert view["Target Frame"] == "anna/root"
     assert (view["Focal Point"]["X"], view["Focal Point"]["Y"], view["Distance"]) == (1.5, 2.0, 9.5)
-    view = opened(launch(many="3", rviz="true")["rviz2"])["Views"]["Current"]
+    view = opened(launch("multi", avatars="3", rviz="true")["rviz2"])["Views"]["Current"]
     assert (view["Focal Point"]["X"], view["Focal Point"]["Y"], view["Distance"]) == (0.0, 5.0, 14.5)
 
 
@@ -398,6 +450,8 @@ def test_a_robots_links_are_published_once(launch, monkeypatch, tmp_path, instal
                 "publish_frequency": 1000.0, "use_sim_time": True,
             }
         ]
+        # The topic `robot_description` is the avatar's.
+        assert node["remappings"] == [("robot_description", "robot_state_publisher/robot_description")]
     assert [d["TF Prefix"] for d in opened(started["rviz2"])["Displays"] if "TF Prefix" in d] == ["", "anna/robot"]
 
 
