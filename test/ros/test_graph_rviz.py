@@ -25,7 +25,7 @@ from mm_ros.ros.rviz import MARKERS, rviz_config
 
 AVATAR, WORLD = "seen", "odom"
 # Topics published by `mm_ros up` here whose header names the world frame.
-FRAMED = [t.name for t in graph.TOPICS.values() if t.in_world]
+FRAMED = [*(t.name for t in graph.TOPICS.values() if t.in_world), "robot_base"]
 EXPECTED = ("/tf", "joint_states", "markers", "robot/robot_description", *FRAMED)
 OPTIONAL = ("markers/match", "markers/motion", "markers/truth")
 
@@ -151,6 +151,8 @@ def test_a_display_that_is_switched_on_is_drawn_and_off_it_costs_no_subscription
             wanted = set(display.namespaces)
             drawn = extra.spin_until(lambda d=display, w=wanted: w <= namespaces(arrays[d.topic]), PATIENCE_S)
             assert drawn, display.title
+            frames = {m.header.frame_id for a in arrays[display.topic] for m in a.markers}
+            assert frames == {WORLD}, display.title
         assert client.spin_until(lambda: readers() == ours + 1, PATIENCE_S)
         declared = {f"/{AVATAR}/{name}" for name in graph.node("visualizer").inputs}
 

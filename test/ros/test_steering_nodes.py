@@ -116,15 +116,15 @@ def test_a_path_a_goal_and_a_clicked_point_are_walked(chain):
     assert chain.run(4.0)[-1, :2] == pytest.approx((5.5, 4), abs=0.15)
 
 
-@pytest.mark.parametrize("chain", ["path_control"], indirect=True)
+@pytest.mark.parametrize("chain", [("path_control", [Parameter("world_frame", value="odom")])], indirect=True)
 def test_rviz_shows_the_curve_the_key_points_and_the_progress(chain):
-    chain.chain.send(*path((0, 0), (2, 0), (2, 2)))
+    chain.chain.send(*path((0, 0), (2, 0), (2, 2), frame="odom"))
     shares, behind = [], []
     for _ in range(10):
         chain.run(0.5)
         chain.node._draw()
         marks = {m.id: m for m in chain.chain.last["markers/path"].markers}
-        assert {(m.ns, m.header.frame_id) for m in marks.values()} == {("path", "map")}
+        assert {(m.ns, m.header.frame_id) for m in marks.values()} == {("path", "odom")}
         assert [(p.x, p.y) for p in marks[2].points] == [(0, 0), (2, 0), (2, 2)]
         root = chain.chain.last["trajectory"].position
         (ahead,) = [m.points[0] for m in (marks[1],) if m.points] or [marks[0].points[-1]]
