@@ -1,10 +1,12 @@
 """The composed graph with each kind of input, and with less TF: `mm_ros up` as a user starts it."""
 
 import os
+import re
 import signal
 import subprocess
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -18,9 +20,12 @@ from nav_msgs.msg import Path
 from processes import PATIENCE_S, end, warm
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import SetParameters
+from toys import with_tiny_hands
 
 from mm_ros.base.own_python import module_command
 from mm_ros.body.types import HEAD_ROLE, LEFT_HAND_ROLE, RIGHT_HAND_ROLE
+from mm_ros.motion.default_database import default_database_path
+from mm_ros.motion.files import read_database, write_database
 from mm_ros.ros.bench.graph import family
 from mm_ros.ros.conversions import pose_to_ros, stamp_from_ros, stamp_to_ros
 
@@ -87,6 +92,22 @@ def test_a_crash_of_one_process_stops_its_own_avatars_alone_and_they_come_back(t
     finally:
         for client in clients:
             client.close()
+
+
+def test_the_published_urdf_of_a_database_with_a_bone_of_a_fifth_of_a_millimetre(tmp_path):
+    usual = read_database(default_database_path())
+    path = tmp_path / "tiny.mmdb"
+    write_database(replace(usual, skeleton=with_tiny_hands(usual.skeleton, 2e-4)), path)
+    client = Client("tiny", ("robot_description",))
+    try:
+        with Up("tiny", tmp_path / "log", "--trackers", "synthetic", "--database", str(path)) as process:
+            bodies = client.received["robot_description"]
+            assert client.spin_until(lambda: bool(bodies), PATIENCE_S), process.said()
+            lengths = [float(n) for n in re.findall(r'<cylinder [^>]*length="([^"]*)"', bodies[-1].data)]
+            assert sum(n < 2e-4 for n in lengths) > 2 and min(lengths) > 0
+            assert process.stop() == 0, process.said()
+    finally:
+        client.close()
 
 
 def poses(client):
