@@ -14,6 +14,7 @@ from typing import Any
 
 from mm_ros import __version__
 from mm_ros.base.errors import MmRosError
+from mm_ros.base.share import share_folder
 from mm_ros.cli.main import available, run_verb
 from mm_ros.cli.output import STDOUT, add_json, table, write_json
 
@@ -26,8 +27,15 @@ QUICK = {
     "thesis": ["--data", "{cmu}/16_31.bvh", "{cmu}/16_32.bvh", "--test", "{cmu}/35_01.bvh"],
     "engines": ["{cmu}/16_31.bvh"],
     "steering": ["--engines", "state_machine", "--rounds", "1"],
+    "robot": ["{robot}", "{session}", "--seconds", "3"],
 }
-NEEDS = {"engines": ["{cmu}/16_31.bvh", "{cmu}/69_01.bvh", "{cmu}/136_01.bvh"]}
+NEEDS = {
+    "engines": ["{cmu}/16_31.bvh", "{cmu}/69_01.bvh", "{cmu}/136_01.bvh"],
+    "robot": ["{robot}", "{session}"],
+}
+NEED_CMU = ("paper", "engines")  # benchmarks that do not use procedural motion if the CMU files are missing
+SESSION_S = 20  # length of the procedural session that the shipped robot follows in `bench robot`
+SKIPPED = "skipped: no CMU data"
 
 HELP = "run all benches one after the other with their default options"
 
@@ -72,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
             else "the two files have no figure in common"
         )
     write_json(args.json, results)
-    return 0 if all(verdict == "done" for _, verdict, _ in rows) else 1
+    return 0 if all(verdict in ("done", SKIPPED) for _, verdict, _ in rows) else 1
 
 
 def machine() -> dict[str, Any]:
@@ -133,10 +141,16 @@ def ratios(old: dict[str, Any], new: dict[str, Any]) -> list[tuple[str, str, str
 def _run_one(name: str, quick: bool) -> tuple[str, Any]:
     """Run one benchmark, catch its errors, and restore the process's CPU cores and environment for the next one."""
     cores, environment = os.sched_getaffinity(0), dict(os.environ)
+    if _lacks_data(name, quick):
+        from mm_ros.motion.shared_data import WHAT_IT_IS
+
+        print(f"skipped: the shared motion data is missing. {WHAT_IT_IS}.", flush=True)
+        return SKIPPED, None
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / f"{name}.json"
         try:
-            code = run_verb(("bench", name), ["--json", str(report), *_given(name, quick)])
+            words = [_filled(word, Path(folder)) for word in given(name, quick)]
+            code = run_verb(("bench", name), ["--json", str(report), *words])
         except MmRosError as error:
             print(f"mm_ros: {error}", flush=True)
             return "failed", None
@@ -153,12 +167,27 @@ def _run_one(name: str, quick: bool) -> tuple[str, Any]:
         return ("done" if code == 0 else f"exit code {code}"), result
 
 
-def _given(name: str, quick: bool) -> list[str]:
-    words = QUICK.get(name, []) if quick else NEEDS.get(name, [])
-    if not any("{cmu}" in w for w in words):
-        return words
-    from mm_ros.motion.shared_data import dataset
+def given(name: str, quick: bool) -> list[str]:
+    """Return a benchmark's command-line arguments, in which words in braces stand for files."""
+    return (QUICK if quick else NEEDS).get(name, [])
 
-    cmu = dataset("cmu_locomotion")
-    files = {f.name: str(f) for f in cmu.rglob("*.bvh")}
-    return [files.get(w.removeprefix("{cmu}/"), w) if "{cmu}" in w else w for w in words]
+
+def _lacks_data(name: str, quick: bool) -> bool:
+    from mm_ros.motion.shared_data import has_data
+
+    return not has_data() and (name in NEED_CMU or any("{cmu}" in word for word in given(name, quick)))
+
+
+def _filled(word: str, folder: Path) -> str:
+    """Return an argument with the path of its file; a procedural session is written into `folder`."""
+    if word == "{robot}":
+        return str(share_folder() / "config" / "robots" / "mm_humanoid.urdf")
+    if word == "{session}":
+        run_verb(("synth", "session"), ["-o", str(folder / "user"), "--seconds", str(SESSION_S)])
+        return str(folder / "user")
+    if word.startswith("{cmu}/"):
+        from mm_ros.motion.shared_data import dataset
+
+        found = sorted(dataset("cmu_locomotion").rglob(word.removeprefix("{cmu}/")))
+        return str(found[0]) if found else word
+    return word

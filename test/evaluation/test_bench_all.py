@@ -5,7 +5,9 @@ import json
 import pytest
 
 from mm_ros.base.errors import MmRosError
-from mm_ros.cli.bench_all import _read, figures, machine, ratios
+from mm_ros.cli import main as cli
+from mm_ros.cli.bench_all import _read, figures, given, machine, ratios
+from mm_ros.motion import shared_data
 
 
 def test_figures_are_found_at_all_levels():
@@ -36,3 +38,31 @@ def test_a_file_that_is_no_report_is_refused(tmp_path):
         _read(tmp_path / "missing.json")
     (tmp_path / "y.json").write_text(json.dumps({"a": 1}))
     assert _read(tmp_path / "y.json") == {"a": 1}
+
+
+@pytest.mark.parametrize("quick", [False, True])
+@pytest.mark.parametrize("name", [n for n in cli.available()["bench"] if n != "all"])
+def test_the_arguments_of_each_bench_are_accepted(name, quick):
+    parser, _ = cli.verb_parser("bench", name)
+    assert parser.parse_args(given(name, quick))
+
+
+def test_without_cmu_files_benches_are_skipped_with_the_reason_and_the_robot_follows_procedural_motion(
+    monkeypatch, tmp_path, capsys
+):
+    monkeypatch.setattr(shared_data, "BESIDE", tmp_path / "absent")
+    monkeypatch.delenv("MM_ROS_DATA", raising=False)
+    report = tmp_path / "all.json"
+    words = ["bench", "all", "--quick", "--benches", "paper,thesis,engines,robot", "--json", str(report)]
+    assert cli.main(words) == 0
+    printed = capsys.readouterr().out
+    assert printed.count("skipped: the shared motion data is missing. It is CMU motion capture") == 3
+    result = json.loads(report.read_text())
+    assert result["robot"]["results"][0]["robot"] == "mm_humanoid" and result["paper"] is None
+
+
+@pytest.mark.parametrize("name", ["search", "thesis", "paper"])
+def test_the_help_of_a_bench_names_its_data(name, capsys):
+    with pytest.raises(SystemExit, match=r"^0$"):
+        cli.main(["bench", name, "--help"])
+    assert "MM_ROS_DATA" in capsys.readouterr().out
