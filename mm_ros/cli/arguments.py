@@ -108,6 +108,13 @@ def add_output(parser: Any, help: str, **more: Any) -> None:
     parser.add_argument("-o", "--output", **{"type": Path, "metavar": "PATH", "help": help, **more})
 
 
+# A line for the help of benchmarks that use the shared motion data by default.
+CMU_DATA = (
+    "The default motion is CMU motion capture in the folder that the environment variable MM_ROS_DATA names "
+    "(docs/evaluation.md, section Data)."
+)
+
+
 def add_motion(parser: Any, option: str, help: str, required: bool = False) -> None:
     parser.add_argument(option, nargs="+", type=Path, metavar="PATH", required=required, help=help)
 

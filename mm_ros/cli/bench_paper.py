@@ -6,14 +6,14 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from mm_ros.cli.arguments import add_motion, add_number
+from mm_ros.cli.arguments import CMU_DATA, add_motion, add_number
 from mm_ros.cli.output import add_json, write_json
 
 HELP = "reproduce tables of Ponton 2022 and Karst 2023 on the available motion"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = "example: mm_ros bench paper --data cmu/69 --test cmu/16 cmu/35 --json paper.json"
+    parser.epilog = f"example: mm_ros bench paper --data cmu/69 --test cmu/16 cmu/35 --json paper.json\n\n{CMU_DATA}"
     add_motion(parser, "--data", "BVH files for the database (default: CMU subject 69)")
     add_motion(parser, "--test", "BVH files of other people (default: some of CMU subjects 16 and 136)")
     add_number(parser, "--jobs", default=2, help="number of processes (default: %(default)s)")

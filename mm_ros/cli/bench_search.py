@@ -5,12 +5,12 @@ import os
 import sys
 from typing import Any
 
-from mm_ros.cli.arguments import add_number, picture_file
+from mm_ros.cli.arguments import CMU_DATA, add_number, picture_file
 from mm_ros.cli.output import add_json, table, write_json
 from mm_ros.cli.progress import Progress
 
 HELP = "compare the exact search with the classic bounding boxes and all installed libraries"
-EPILOG = "example: mm_ros bench search --sizes small medium --json search.json --plot search.png"
+EPILOG = "example: mm_ros bench search --sizes small medium --json search.json --plot search.png\n\n" + CMU_DATA
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -7,7 +7,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mm_ros.cli.arguments import add_motion
+from mm_ros.cli.arguments import CMU_DATA, add_motion
 from mm_ros.cli.output import add_json, write_json
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ USERS = ("09", "35", "82", "83", "91", "127", "143")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = "example: mm_ros bench thesis --data cmu/69 cmu/16 --test cmu/35 --json thesis.json"
+    parser.epilog = f"example: mm_ros bench thesis --data cmu/69 cmu/16 --test cmu/35 --json thesis.json\n\n{CMU_DATA}"
     add_motion(parser, "--data", "BVH files for the database (default: CMU locomotion)")
     add_motion(parser, "--test", "BVH files of other people (default: five minutes of seven people)")
     add_json(parser)

@@ -33,8 +33,9 @@ _WANTED = (".bvh", ".csv", ".txt", ".yaml", ".json")
 
 BESIDE = Path(__file__).resolve().parents[3] / "shared" / "data"  # the folder shared/data beside the project
 WHAT_IT_IS = (
-    "It is CMU motion capture (free, from mocap.cs.cmu.edu; BVH: the cgspeed conversion), in folders or archives "
-    "named cmu_locomotion and cmu_general. Set MM_ROS_DATA to the folder that contains them"
+    "It is CMU motion capture (free, from mocap.cs.cmu.edu; BVH files of the cgspeed conversion: "
+    "https://github.com/una-dinosauria/cmu-mocap), in folders or archives named cmu_locomotion and cmu_general "
+    "(docs/evaluation.md lists their files). Set MM_ROS_DATA to the folder that contains them"
 )
 PROCEDURAL_NOTE = (
     "note: procedural motion is used, so the figures are not comparable with those in the docs, which are for the "
