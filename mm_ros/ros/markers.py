@@ -1,7 +1,8 @@
 """Makes the RViz markers of one avatar; each kind of marker has its own function.
 
 RViz removes a marker that is not sent again within LIFETIME_S, so the markers disappear after the node `visualizer`
-ends.
+ends. Single markers are removed by DELETE. DELETEALL is not sent: RViz 14 would remove all markers of the namespace, or
+of the whole topic if the namespace is empty, and would draw them anew in each frame.
 """
 
 from __future__ import annotations
