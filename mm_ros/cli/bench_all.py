@@ -33,7 +33,7 @@ NEEDS = {
     "engines": ["{cmu}/16_31.bvh", "{cmu}/69_01.bvh", "{cmu}/136_01.bvh"],
     "robot": ["{robot}", "{session}"],
 }
-NEED_CMU = ("paper", "engines")  # benchmarks that do not use procedural motion if the CMU files are missing
+NEED_CMU = ("paper",)  # benchmarks that use the CMU files by default, and no procedural motion if they are missing
 SESSION_S = 20  # length of the procedural session that the shipped robot follows in `bench robot`
 SKIPPED = "skipped: no CMU data"
 

@@ -15,7 +15,7 @@ from mm_ros.base.errors import MmRosError
 from mm_ros.base.files import read_yaml
 from mm_ros.body.plausible import LIMITS
 from mm_ros.cli.arguments import add_database, add_number, avatar
-from mm_ros.robot.load import t_pose_in_radians
+from mm_ros.robot.angles import t_pose_in_radians
 from mm_ros.ros import graph
 from mm_ros.trajectory import CONTROLS
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -81,21 +80,6 @@ def _is_installed(file: str) -> bool:
     """Return whether `file` is in an installed ROS package, which RViz also finds on another machine."""
     scheme, _, rest = file.rpartition("://")
     return scheme == "package" and any((Path(p) / "share" / rest).is_file() for p in ament_prefixes())
-
-
-def t_pose_in_radians(option: str, text: str) -> str:
-    """Convert joint angles in T-pose from degrees, as 'left_elbow=90, right_elbow=-90', to radians."""
-    out = []
-    for part in filter(None, (p.strip() for p in text.split(","))):
-        name, _, value = part.partition("=")
-        try:
-            degrees = float(value)
-        except ValueError:
-            degrees = math.nan
-        if not abs(degrees) <= 360:
-            raise MmRosError(f"{option}: expected 'joint=degrees', -360 to 360, came '{part}'")
-        out.append(f"{name.strip()}={math.radians(degrees)}")
-    return ", ".join(out)
 
 
 def _expanded(path: Path) -> str:

@@ -15,8 +15,9 @@ from mm_ros.base.own_python import module_command
 from mm_ros.base.renamed import refuse_renamed_in
 from mm_ros.base.share import share_folder
 from mm_ros.motion.feature_files import STEERED
+from mm_ros.robot.angles import t_pose_in_radians
 from mm_ros.robot.figure import state_publisher_suffices
-from mm_ros.robot.load import robot_text, t_pose_in_radians
+from mm_ros.robot.load import robot_text
 from mm_ros.ros import graph
 from mm_ros.ros.parameters import world_frame
 from mm_ros.ros.rviz import rviz_config

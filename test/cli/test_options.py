@@ -128,7 +128,7 @@ def test_angles_of_a_robots_joints_are_degrees():
         args = parser.parse_args(["--urdf", "r.urdf", "--urdf-t-pose", text])
         return next(p.value for p in up.overrides("robot_follower", args) if p.name == "urdf_t_pose")
 
-    from mm_ros.ros.nodes.robot_follower import parsed_angles
+    from mm_ros.robot.angles import parsed_angles
 
     angles = pytest.approx({"a": math.pi / 2, "b": -math.pi / 4})
     assert parsed_angles(t_pose("a=90, b=-45"), "x") == angles

@@ -377,7 +377,7 @@ def test_a_person_with_a_tail_is_doubted(tmp_path: Path):
 
 
 def long_arms(leg_lengths: float, name: str = "walk 1.3") -> Bvh:
-    """Return a walk of somebody with arms of that many leg lengths; people have 0.65."""
+    """Return a walk on a skeleton whose arms are that many leg lengths long. The arms of people have about 0.65."""
     bvh = to_bvh(walks()[name], DIALECTS["Xsens"])
     offsets = bvh.offsets.copy()
     offsets[["Elbow" in n or "Wrist" in n for n in bvh.names]] *= leg_lengths / 0.645

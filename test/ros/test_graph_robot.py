@@ -26,10 +26,11 @@ from std_srvs.srv import SetBool
 from mm_ros.base.errors import MmRosError
 from mm_ros.body.skeleton import default_skeleton
 from mm_ros.body.types import rest_pose
+from mm_ros.robot.angles import parsed_angles
 from mm_ros.robot.figure import read_figure
 from mm_ros.robot.guard import NO_DEADMAN, Command
 from mm_ros.ros.conversions import avatar_pose_to_ros, skeleton_to_ros
-from mm_ros.ros.nodes.robot_follower import RobotFollower, parsed_angles
+from mm_ros.ros.nodes.robot_follower import RobotFollower
 from mm_ros.ros.senders import joint_message
 
 NAMES = read_figure(HUMANOID).robot.moving

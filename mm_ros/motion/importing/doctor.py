@@ -34,9 +34,10 @@ T_LIKE_DEG = 38.0  # maximum angle [°] of each limb from a T-pose in a posture 
 LEG_M = (0.34, 1.15)  # range of leg lengths (thigh and shin) of people with a height of 0.9 to 2.2 m
 USUAL_LEG_M = 0.85  # leg length [m] of an average adult
 CLEARLY = 2.0  # the unit of a file is doubtful if the costs of the two best units differ by less than this
-# The same for another unit in which the person is a child, because a child may be read as an adult. The difference is
-# up to 2.4 for a child of 0.9 m who is read as an adult (5.4 with CMU's joint names), and at least 6.5 for CMU's files.
-NO_CHILD, NO_CHILD_OF_CMU = 2.4, 5.7
+# A child may be read as an adult. Therefore a unit in which the person is a child makes the unit doubtful even
+# if it costs more, by less than CHILD_MARGIN. For a child of 0.9 m that is read as an adult, the costs differ by at most 2.4 (5.4 if
+# the joints have CMU's names: CHILD_MARGIN_OF_CMU). For CMU's own files, they differ by at least 6.5.
+CHILD_MARGIN, CHILD_MARGIN_OF_CMU = 2.4, 5.7
 
 DOUBTFUL_CHANGE = 0.15  # A correction is doubtful if the body part is outside the range of people by a larger share.
 LEVELLED_DEG = 15.0  # the report calls a correction of the head's pitch by more than this doubtful
@@ -215,9 +216,9 @@ def _unit(bvh: Bvh, joints: JointMap, evidence: list[Evidence], given: Overrides
         notes.append(Assumption("unit", f"{metres:.4g} m", why, True))
         return metres
     cost, best = fitting[0]
-    no_child = NO_CHILD_OF_CMU if best.name == CMU_UNIT and joints.family.startswith("CMU") else NO_CHILD
+    margin = CHILD_MARGIN_OF_CMU if best.name == CMU_UNIT and joints.family.startswith("CMU") else CHILD_MARGIN
     others = [
-        u for c, u in fitting[1:] if c < cost + (no_child if leg * u.metres < ADULT_LEG_M[0] else CLEARLY)
+        u for c, u in fitting[1:] if c < cost + (margin if leg * u.metres < ADULT_LEG_M[0] else CLEARLY)
     ]
     length = leg * best.metres
     why = f"the leg is {length:.2f} m long in this unit"

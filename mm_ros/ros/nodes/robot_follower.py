@@ -19,6 +19,7 @@ from mm_ros.body.skeleton import Skeleton as CoreSkeleton
 from mm_ros.body.skeleton import default_skeleton
 from mm_ros.body.types import F64, AvatarPose, rest_pose
 from mm_ros.msg import Skeleton
+from mm_ros.robot.angles import parsed_angles
 from mm_ros.robot.figure import read_figure
 from mm_ros.robot.follow import FollowSettings, RobotState, make_follower
 from mm_ros.robot.guard import HELD, LIVE, OFF, PRESS_AGAIN, RAMP, BaseGuard, Command, CommandGuard, GuardSettings
@@ -382,18 +383,4 @@ def base_pose(state: RobotState, frame: str) -> PoseStamped:
     out = PoseStamped(header=header(state.stamp_ns, frame))
     p, q = out.pose.position, out.pose.orientation
     p.x, p.y, p.z, q.w, q.x, q.y, q.z = state.base.tolist()
-    return out
-
-
-def parsed_angles(text: str, parameter: str) -> dict[str, float]:
-    """Parse joint angles [rad] from a text such as 'left_elbow=1.57, right_elbow=-1.57'."""
-    out = {}
-    for part in filter(None, (p.strip() for p in text.split(","))):
-        name, _, value = part.partition("=")
-        try:
-            out[name.strip()] = float(value)
-        except ValueError:
-            out[name.strip()] = np.nan
-        if not np.isfinite(out[name.strip()]):
-            raise MmRosError(f"{parameter}: expected 'joint=radians', came '{part}'")
     return out
