@@ -34,9 +34,9 @@ T_LIKE_DEG = 38.0  # maximum angle [°] of each limb from a T-pose in a posture 
 LEG_M = (0.34, 1.15)  # range of leg lengths (thigh and shin) of people with a height of 0.9 to 2.2 m
 USUAL_LEG_M = 0.85  # leg length [m] of an average adult
 CLEARLY = 2.0  # the unit of a file is doubtful if the costs of the two best units differ by less than this
-# A child may be read as an adult. Therefore a unit in which the person is a child makes the unit doubtful even
-# if it costs more, by less than CHILD_MARGIN. For a child of 0.9 m that is read as an adult, the costs differ by at most 2.4 (5.4 if
-# the joints have CMU's names: CHILD_MARGIN_OF_CMU). For CMU's own files, they differ by at least 6.5.
+# A child may be read as an adult. Therefore a unit in which the person is a child makes the unit doubtful even if it
+# costs more, by less than CHILD_MARGIN. For a child of 0.9 m that is read as an adult, the costs differ by at most 2.4
+# (5.4 if the joints have CMU's names: CHILD_MARGIN_OF_CMU). For CMU's own files, they differ by at least 6.5.
 CHILD_MARGIN, CHILD_MARGIN_OF_CMU = 2.4, 5.7
 
 DOUBTFUL_CHANGE = 0.15  # A correction is doubtful if the body part is outside the range of people by a larger share.
